@@ -1,0 +1,80 @@
+#pragma once
+
+/// What one simulated run gives: figures, a record for every job, and time series. The definitions of every figure are
+/// in docs/reference/figures.md.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ebb/base/units.h"
+#include "ebb/model/job.h"
+
+namespace ebb::sim {
+
+/// One row of jobs.csv.
+struct JobRecord {
+  std::string name;
+  std::string tenant;
+  GpuCount gpus = 0;
+  Time submit{};
+  std::optional<Time> start;   ///< first time it held its GPUs
+  std::optional<Time> end;     ///< completion; absent for a job that never completed
+  Duration pending{};          ///< all time submitted but not running (until the end of the run if it never completed)
+  Duration held{};             ///< time it held its GPUs
+  std::uint32_t restarts = 0;  ///< resumes after a preemption or a failure
+  std::string reason;          ///< the last reason it waited; "" if it never did
+  double rho = 0;              ///< finish-time fairness; 0 if it never completed or has no run time
+
+  std::optional<Duration> jct() const { return end ? std::optional(*end - submit) : std::nullopt; }
+};
+
+/// Mean, median and 99th percentile (nearest rank), seconds.
+struct Distribution {
+  std::size_t count = 0;
+  double avg_s = 0;
+  double p50_s = 0;
+  double p99_s = 0;
+};
+
+/// The figures of a run, as --json prints them.
+struct Summary {
+  std::uint64_t jobs_total = 0;
+  std::uint64_t jobs_completed = 0;
+  std::uint64_t jobs_impossible = 0;
+  Distribution training;   ///< JCT of the completed jobs
+  Distribution queue;      ///< pending time of the completed jobs
+  double makespan_s = 0;   ///< last end - first submission
+  double utilisation = 0;  ///< GPU-seconds held / (GPUs x makespan), 0..1
+  double gpu_seconds = 0;  ///< GPU-seconds held
+  std::uint64_t restarts = 0;
+  std::uint64_t preemptions = 0;
+  double max_rho = 0;
+  std::vector<std::string> warnings;
+};
+
+/// A quantity over time as time-weighted means of equal buckets from `start`.
+struct Series {
+  Time start{};
+  Duration bucket{};
+  std::vector<double> values;
+};
+
+struct SimResult {
+  std::string policy;   ///< registry name
+  std::string label;    ///< how reports call the run, for example "srsf, load 1.5, seed 2"
+  std::string cluster;  ///< as given, for example "80x8"
+  GpuCount cluster_gpus = 0;
+  std::string time_zero;  ///< wall time of time 0, "" if the trace has relative times
+  Summary summary;
+  std::vector<JobRecord> jobs;  ///< in order of submission
+  Series gpus_in_use;
+  Series queue_length;                                             ///< waiting jobs
+  std::vector<std::pair<std::string, double>> tenant_gpu_seconds;  ///< most first
+  std::uint64_t steps = 0;                                         ///< decisions asked of the scheduler
+  std::uint64_t events = 0;                                        ///< events it heard
+};
+
+}  // namespace ebb::sim
