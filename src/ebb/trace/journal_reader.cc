@@ -1,0 +1,212 @@
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "ebb/trace/fields.h"
+#include "ebb/trace/journal.h"
+
+namespace ebb::trace {
+namespace {
+
+using Json = nlohmann::json;
+
+// More than any cluster has.
+constexpr std::int64_t kMostGpus = 10'000'000;
+
+/// The members of one JSON object. The first error is kept and every later read gives a zero, so that decoding reads
+/// as a list of fields.
+class Fields {
+ public:
+  Fields(const Json& object, std::string& error) : object_(object), error_(error) {
+    if (!object.is_object()) set_error("is not a JSON object");
+  }
+
+  const Json* find(const char* key) {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  const Json& need(const char* key) {
+    static const Json kNothing;
+    const Json* value = find(key);
+    if (value != nullptr) return *value;
+    set_error(fmt::format("lacks key '{}'", key));
+    return kNothing;
+  }
+
+  std::int64_t integer(const char* key, std::int64_t min, std::int64_t max) {
+    return as_integer(key, need(key), min, max);
+  }
+  Time time(const char* key) { return Time(Duration(integer(key, 0, kEndOfTime.time_since_epoch().count()))); }
+  Duration duration(const char* key) { return time(key).time_since_epoch(); }
+  JobId job() { return static_cast<JobId>(integer("job", 0, UINT32_MAX)); }
+  NodeId node() { return static_cast<NodeId>(integer("node", 0, UINT32_MAX)); }
+  GpuCount gpus(const char* key) { return static_cast<GpuCount>(integer(key, 0, kMostGpus)); }
+
+  std::uint64_t plan() {
+    const Json& value = need("plan");
+    if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+    set_error("key 'plan': the value is not a whole number from 0 to 2^64-1");
+    return 0;
+  }
+
+  std::string text(const char* key) {
+    const Json& value = need(key);
+    if (value.is_string()) return value.get<std::string>();
+    set_error(fmt::format("key '{}': the value is not a string", key));
+    return {};
+  }
+
+  Reason reason() {
+    Fields fields(need("reason"), error_);
+    Reason reason;
+    const std::string code = fields.text("code");
+    if (const auto known = reason_code_from(code)) {
+      reason.code = *known;
+    } else {
+      set_error(fmt::format("key 'code': {} is not a reason", shown(code)));
+    }
+    reason.needed = fields.gpus("needed");
+    reason.available = fields.gpus("available");
+    if (fields.find("other") != nullptr) reason.other = static_cast<JobId>(fields.integer("other", 0, UINT32_MAX));
+    if (fields.find("expected_start") != nullptr) reason.expected_start = fields.time("expected_start");
+    return reason;
+  }
+
+  Allocation allocation() {
+    const Json& value = need("allocation");
+    Allocation allocation;
+    if (!value.is_array()) set_error("key 'allocation': the value is not a list of [node, gpus]");
+    for (const Json& share : value.is_array() ? value : Json::array()) {
+      if (!share.is_array() || share.size() != 2) {
+        set_error("key 'allocation': an entry is not [node, gpus]");
+        break;
+      }
+      allocation.push_back({static_cast<NodeId>(as_integer("allocation", share[0], 0, UINT32_MAX)),
+                            static_cast<GpuCount>(as_integer("allocation", share[1], 0, kMostGpus))});
+    }
+    return allocation;
+  }
+
+  JobSpec spec() {
+    Fields fields(need("spec"), error_);
+    JobSpec spec;
+    spec.name = fields.text("name");
+    spec.gpus = fields.gpus("gpus");
+    spec.submit = fields.time("submit");
+    spec.run_time = fields.duration("run_time");
+    if (fields.find("tenant") != nullptr) spec.tenant = fields.text("tenant");
+    if (fields.find("priority") != nullptr) {
+      spec.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX));
+    }
+    if (fields.find("gpu_type") != nullptr) spec.gpu_type = fields.text("gpu_type");
+    if (fields.find("pool") != nullptr) spec.pool = fields.text("pool");
+    if (fields.find("requested_time") != nullptr) spec.requested_time = fields.duration("requested_time");
+    return spec;
+  }
+
+ private:
+  std::int64_t as_integer(const char* key, const Json& value, std::int64_t min, std::int64_t max) {
+    // Beyond int64 the parser gives an unsigned number.
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max));
+    if (fits && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max) return value.get<std::int64_t>();
+    set_error(fmt::format("key '{}': the value is not a whole number from {} to {}", key, min, max));
+    return 0;
+  }
+
+  void set_error(std::string message) {
+    if (error_.empty()) error_ = std::move(message);
+  }
+
+  const Json& object_;
+  std::string& error_;
+};
+
+using What = std::variant<Event, Decision, Waits>;
+
+struct RecordType {
+  std::string_view name;
+  What (*decode)(Fields&);
+};
+
+// Braced initialisers are evaluated from left to right: errors name the first bad key.
+constexpr std::array<RecordType, 16> kTypes{{
+    {"tick", [](Fields&) -> What { return Event(Tick{}); }},
+    {"job_waits", [](Fields& f) -> What { return Waits{f.job(), f.reason()}; }},
+    {"start", [](Fields& f) -> What { return Decision(Start{f.job(), f.allocation()}); }},
+    {"job_submitted", [](Fields& f) -> What { return Event(JobSubmitted{f.job(), f.spec()}); }},
+    {"job_started", [](Fields& f) -> What { return Event(JobStarted{f.job(), f.time("productive_at")}); }},
+    {"job_finished", [](Fields& f) -> What { return Event(JobFinished{f.job()}); }},
+    {"preempt", [](Fields& f) -> What { return Decision(Preempt{f.job()}); }},
+    {"job_stopped", [](Fields& f) -> What { return Event(JobStopped{f.job(), f.duration("progress")}); }},
+    {"job_failed", [](Fields& f) -> What { return Event(JobFailed{f.job(), f.duration("progress")}); }},
+    {"reject", [](Fields& f) -> What { return Decision(Reject{f.job(), f.reason()}); }},
+    {"node_failed", [](Fields& f) -> What { return Event(NodeFailed{f.node()}); }},
+    {"node_repaired", [](Fields& f) -> What { return Event(NodeRepaired{f.node()}); }},
+    {"node_drained", [](Fields& f) -> What { return Event(NodeDrained{f.node()}); }},
+    {"node_undrained", [](Fields& f) -> What { return Event(NodeUndrained{f.node()}); }},
+    {"plan_ready", [](Fields& f) -> What { return Event(PlanReady{f.plan(), f.text("answer")}); }},
+    {"plan_request", [](Fields& f) -> What { return Decision(PlanRequest{f.plan(), f.text("input")}); }},
+}};
+
+// "" or what is wrong with the line.
+std::string decode(std::string_view line, JournalRecord& record) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (object.is_discarded()) return "is not JSON (cut off, or not a journal)";
+  std::string error;
+  Fields fields(object, error);
+  const std::string type = fields.text("type");
+  record.at = fields.time("t");
+  for (const RecordType& candidate : kTypes) {
+    if (candidate.name != type) continue;
+    record.what = candidate.decode(fields);
+    return error;
+  }
+  return error.empty() ? fmt::format("key 'type': {} is not a record of a journal", shown(type)) : error;
+}
+
+}  // namespace
+
+Result<JournalReader> JournalReader::open(const std::filesystem::path& path) {
+  EBB_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path));
+  return begin(std::move(lines));
+}
+
+Result<JournalReader> JournalReader::from_text(std::string name, std::string text) {
+  return begin(LineReader::from_text(std::move(name), std::move(text)));
+}
+
+Result<JournalReader> JournalReader::begin(LineReader lines) {
+  JournalReader reader(std::move(lines));
+  std::string_view line;
+  EBB_ASSIGN_OR_RETURN(const bool any, reader.lines_.next(line));
+  const Json header = any ? Json::parse(line, nullptr, false) : Json();
+  if (!header.is_object() || !header.contains("type") || header["type"] != "journal") {
+    return fail(ErrorCode::invalid_argument,
+                R"({}:1: this is not a journal: it does not begin with {{"type":"journal")", reader.lines_.name());
+  }
+  std::string error;
+  const std::int64_t version = Fields(header, error).integer("version", 1, INT32_MAX);
+  if (!error.empty()) return fail(ErrorCode::invalid_argument, "{}:1: bad header: {}", reader.lines_.name(), error);
+  if (version > kJournalVersion) {
+    return fail(ErrorCode::invalid_argument, "{}:1: this is version {} of the journal; this ebb reads up to version {}",
+                reader.lines_.name(), version, kJournalVersion);
+  }
+  reader.header_ = line;
+  return reader;
+}
+
+Result<bool> JournalReader::next(JournalRecord& record) {
+  std::string_view line;
+  do {
+    EBB_ASSIGN_OR_RETURN(const bool more, lines_.next(line));
+    if (!more) return false;
+  } while (trim(line).empty());
+  if (const std::string error = decode(line, record); !error.empty()) {
+    return fail(ErrorCode::invalid_argument, "{}:{}: bad record: {}", lines_.name(), lines_.line_number(), error);
+  }
+  return true;
+}
+
+}  // namespace ebb::trace

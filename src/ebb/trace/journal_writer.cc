@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ebb/trace/journal.h"
+
+namespace ebb::trace {
+namespace {
+
+constexpr std::size_t kFlushAt = std::size_t{256} << 10;
+
+std::int64_t ns(Time t) {
+  return t.time_since_epoch().count();
+}
+std::int64_t ns(Duration d) {
+  return d.count();
+}
+
+/// Appends records to a string. Every line is one call chain of put(); text is escaped here and nowhere else.
+class Line {
+ public:
+  Line(std::string& out, Time at, const char* type) : out_(out) {
+    fmt::format_to(std::back_inserter(out_), R"({{"t":{},"type":"{}")", ns(at), type);
+  }
+  ~Line() { out_ += "}\n"; }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  template <typename Integer>
+    requires std::is_integral_v<Integer>
+  Line& put(const char* key, Integer value) {
+    fmt::format_to(std::back_inserter(out_), R"(,"{}":{})", key, value);
+    return *this;
+  }
+
+  Line& put(const char* key, std::string_view text) {
+    fmt::format_to(std::back_inserter(out_), R"(,"{}":)", key);
+    put_text(text);
+    return *this;
+  }
+
+  Line& put(const char* key, const Reason& reason) {
+    fmt::format_to(std::back_inserter(out_), R"(,"{}":{{"code":"{}","needed":{},"available":{})", key,
+                   to_string(reason.code), reason.needed, reason.available);
+    if (reason.other) put("other", *reason.other);
+    if (reason.expected_start) put("expected_start", ns(*reason.expected_start));
+    out_ += '}';
+    return *this;
+  }
+
+  Line& put(const char* key, const Allocation& allocation) {
+    fmt::format_to(std::back_inserter(out_), R"(,"{}":[)", key);
+    const char* comma = "";
+    for (const NodeShare& share : allocation) {
+      fmt::format_to(std::back_inserter(out_), "{}[{},{}]", comma, share.node, share.gpus);
+      comma = ",";
+    }
+    out_ += ']';
+    return *this;
+  }
+
+  Line& put(const char* key, const JobSpec& spec) {
+    fmt::format_to(std::back_inserter(out_), R"(,"{}":{{"name":)", key);
+    put_text(spec.name);
+    put("gpus", spec.gpus).put("submit", ns(spec.submit)).put("run_time", ns(spec.run_time));
+    if (!spec.tenant.empty()) put("tenant", spec.tenant);
+    if (spec.priority != 0) put("priority", spec.priority);
+    if (!spec.gpu_type.empty()) put("gpu_type", spec.gpu_type);
+    if (!spec.pool.empty()) put("pool", spec.pool);
+    if (spec.requested_time) put("requested_time", ns(*spec.requested_time));
+    out_ += '}';
+    return *this;
+  }
+
+ private:
+  void put_text(std::string_view text) {
+    const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
+    if (std::all_of(text.begin(), text.end(), plain)) {
+      out_ += '"';
+      out_ += text;
+      out_ += '"';
+    } else {
+      // Bytes that are no UTF-8 become U+FFFD: a journal is always readable.
+      out_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+  }
+
+  std::string& out_;
+};
+
+struct Encoder {
+  std::string& out;
+  Time at;
+
+  void operator()(const JobSubmitted& e) const { Line(out, at, "job_submitted").put("job", e.job).put("spec", e.spec); }
+  void operator()(const JobStarted& e) const {
+    Line(out, at, "job_started").put("job", e.job).put("productive_at", ns(e.productive_at));
+  }
+  void operator()(const JobStopped& e) const {
+    Line(out, at, "job_stopped").put("job", e.job).put("progress", ns(e.progress));
+  }
+  void operator()(const JobFailed& e) const {
+    Line(out, at, "job_failed").put("job", e.job).put("progress", ns(e.progress));
+  }
+  void operator()(const JobFinished& e) const { Line(out, at, "job_finished").put("job", e.job); }
+  void operator()(const NodeFailed& e) const { Line(out, at, "node_failed").put("node", e.node); }
+  void operator()(const NodeRepaired& e) const { Line(out, at, "node_repaired").put("node", e.node); }
+  void operator()(const NodeDrained& e) const { Line(out, at, "node_drained").put("node", e.node); }
+  void operator()(const NodeUndrained& e) const { Line(out, at, "node_undrained").put("node", e.node); }
+  void operator()(const PlanReady& e) const { Line(out, at, "plan_ready").put("plan", e.plan).put("answer", e.answer); }
+  void operator()(const Tick&) const { Line(out, at, "tick"); }
+
+  void operator()(const Start& d) const { Line(out, at, "start").put("job", d.job).put("allocation", d.allocation); }
+  void operator()(const Preempt& d) const { Line(out, at, "preempt").put("job", d.job); }
+  void operator()(const Reject& d) const { Line(out, at, "reject").put("job", d.job).put("reason", d.reason); }
+  void operator()(const PlanRequest& d) const {
+    Line(out, at, "plan_request").put("plan", d.plan).put("input", d.input);
+  }
+};
+
+}  // namespace
+
+Result<JournalWriter> JournalWriter::create(const std::filesystem::path& path, std::string_view header_json) {
+  JournalWriter writer;
+  EBB_RETURN_IF_ERROR(writer.begin(header_json));  // before the file is touched
+  EBB_ASSIGN_OR_RETURN(writer.file_, FileWriter::create(path));
+  return writer;
+}
+
+Result<JournalWriter> JournalWriter::to_text(std::string* sink, std::string_view header_json) {
+  JournalWriter writer;
+  EBB_RETURN_IF_ERROR(writer.begin(header_json));
+  writer.sink_ = sink;
+  return writer;
+}
+
+Result<void> JournalWriter::begin(std::string_view header_json) {
+  const auto members = nlohmann::ordered_json::parse(header_json, nullptr, false);
+  if (!members.is_object() || members.contains("type") || members.contains("version")) {
+    return fail(ErrorCode::invalid_argument,
+                "the header of a journal is a JSON object without members 'type' and 'version'");
+  }
+  nlohmann::ordered_json header{{"type", "journal"}, {"version", kJournalVersion}};
+  header.update(members);
+  buffer_ = header.dump();
+  buffer_ += '\n';
+  return {};
+}
+
+void JournalWriter::write(Time at, const Event& event) {
+  std::visit(Encoder{buffer_, at}, event);
+  flush_if_full();
+}
+
+void JournalWriter::write(Time at, const Decision& decision) {
+  std::visit(Encoder{buffer_, at}, decision);
+  flush_if_full();
+}
+
+void JournalWriter::write_waits(Time at, JobId job, const Reason& reason) {
+  Line(buffer_, at, "job_waits").put("job", job).put("reason", reason);
+  flush_if_full();
+}
+
+void JournalWriter::flush_if_full() {
+  if (buffer_.size() >= kFlushAt) flush();
+}
+
+void JournalWriter::flush() {
+  if (file_) file_->write(buffer_);
+  if (sink_ != nullptr) *sink_ += buffer_;
+  buffer_.clear();
+}
+
+Result<void> JournalWriter::close() {
+  flush();
+  sink_ = nullptr;
+  if (!file_) return {};
+  std::optional<FileWriter> file = std::exchange(file_, std::nullopt);
+  return file->close();
+}
+
+}  // namespace ebb::trace
