@@ -20,7 +20,6 @@ add_library(ebb_flags INTERFACE)
 # Same bytes out for the same input: no fused multiply-add chosen by the compiler.
 target_compile_options(ebb_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
 target_include_directories(ebb_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
-target_compile_definitions(ebb_flags INTERFACE FMT_HEADER_ONLY=0)
 find_program(EBB_MOLD mold)
 if(EBB_MOLD)
   target_link_options(ebb_flags INTERFACE -fuse-ld=mold)

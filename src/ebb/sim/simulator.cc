@@ -10,6 +10,7 @@
 #include "ebb/sched/room.h"
 #include "ebb/sim/fault_source.h"
 #include "ebb/sim/recorder.h"
+#include "ebb/spec/cluster.h"
 #include "ebb/trace/journal.h"
 
 namespace ebb::sim {
