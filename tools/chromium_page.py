@@ -3,6 +3,7 @@
 Used by tests/report-page and tools/screenshot. The pipe (not a port) leaves nothing open to the network, and lets the
 width, the colour scheme and the medium be set exactly.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -12,8 +13,8 @@ import subprocess
 import tempfile
 import time
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--no-default-browser-check", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
          "--hide-scrollbars", "--force-device-scale-factor=1", "--remote-debugging-pipe"]
 
 
@@ -29,6 +30,15 @@ def find_chromium() -> str:
     raise BrowserError("no chromium found: install the Debian package chromium (apt-get install chromium)")
 
 
+def pipe_above_ten():
+    """A pipe whose descriptors cannot be mistaken for 3 and 4."""
+    ends = os.pipe()
+    moved = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    return moved
+
+
 class Page:
     """Opens a file in a browser of its own; use as a context manager."""
 
@@ -42,8 +52,7 @@ class Page:
         program = find_chromium()
         self.profile = tempfile.TemporaryDirectory(prefix="ebb-chromium-", ignore_cleanup_errors=True)
         # Chromium reads commands from descriptor 3 and writes to 4.
-        to_browser, self.out = os.pipe()
-        self.into, from_browser = os.pipe()
+        (to_browser, self.out), (self.into, from_browser) = pipe_above_ten(), pipe_above_ten()
         shell = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
         self.process = subprocess.Popen(
             ["bash", "-c", shell, program, *FLAGS, f"--user-data-dir={self.profile.name}", "about:blank"],
@@ -105,7 +114,8 @@ class Page:
 
     def width(self, width: int, height: int = 900, scale: float = 1):
         """The size of the window in CSS pixels."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale,
+                  mobile=False)
 
     def scheme(self, name: str):
         """"light" or "dark"."""

@@ -6,8 +6,8 @@ const ebbCharts = (() => {
   // Eight hues that stay apart with the common kinds of colour blindness (after Okabe and Ito's set), each darkened or
   // lightened for its ground; dashes tell them apart without any colour.
   const PALETTES = {
-    light: ["#0068b5", "#d1550a", "#008561", "#b3478f", "#a87700", "#3d9bd9", "#4c5561", "#7a48b8"],
-    dark: ["#58b0ff", "#ff9153", "#36cda3", "#f08ac6", "#efc04a", "#9ad8ff", "#c3cad3", "#b99cff"],
+    light: ["#0068b5", "#d1550a", "#008561", "#b3478f", "#a87700", "#4c5561", "#3d9bd9", "#7a48b8"],
+    dark: ["#58b0ff", "#ff9153", "#36cda3", "#f08ac6", "#efc04a", "#c3cad3", "#9ad8ff", "#b99cff"],
   };
   const DASHES = [[], [9, 4], [3, 3], [11, 3, 3, 3], [6, 3], [15, 4], [2, 4], [11, 3, 3, 3, 3, 3]];
   const INKS = {
@@ -72,7 +72,7 @@ const ebbCharts = (() => {
     const options = {
       width: Math.max(box.clientWidth, 200),
       height: spec.height,
-      padding: [10, 14, 0, 0],
+      padding: [10, 22, 0, 0],
       legend: { show: false },
       cursor: {
         y: false,
@@ -82,7 +82,7 @@ const ebbCharts = (() => {
       },
       scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: () => spec.yRange } },
       axes: [
-        { ...axis, size: 42, gap: 6,
+        { ...axis, size: spec.xSize, gap: 6,
           splits: (u, _, low, high) => xTicks(u, low, high).map((tick) => tick.at),
           values: (u, splits) => {
             const { min, max } = u.scales.x;
@@ -218,6 +218,7 @@ const ebbCharts = (() => {
     const { ctx } = u;
     const ratio = devicePixelRatio;
     ctx.save();
+    ctx.setLineDash([]);
     for (const dot of dots) {
       ctx.beginPath();
       ctx.arc(u.valToPos(dot.x, "x", true), u.valToPos(dot.y, "y", true), 4 * ratio, 0, 2 * Math.PI);

@@ -58,7 +58,8 @@ const ebbFormat = (() => {
     return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
   }
 
-  /** A point in time for a read-out: "3 Oct 2017 14:00" if `zero` (from parseWallTime) is known, else "day 3, 14:00". */
+  /** A point in time for a read-out: "3 Oct 2017 14:00" if `zero` (from parseWallTime) is known, else
+   *  "day 3, 14:00". */
   function moment(seconds, zero) {
     if (zero === null) {
       const day = Math.floor(seconds / DAY);
@@ -88,7 +89,7 @@ const ebbFormat = (() => {
   }
 
   const STEPS = [1, 5, 15, 30, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR,
-    12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY];
+    12 * HOUR, DAY, 2 * DAY, 4 * DAY, 7 * DAY, 14 * DAY];
   const LONG_STEPS = [28 * DAY, 56 * DAY, 140 * DAY, 280 * DAY, 700 * DAY, 1400 * DAY, 3500 * DAY];
   const MONTH_STEPS = [1, 2, 3, 6, 12, 24, 60, 120];
 
@@ -123,9 +124,9 @@ const ebbFormat = (() => {
       const date = new Date((i * step + origin) * 1000);
       const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
       const year = date.getUTCFullYear();
-      const [label, under] = step >= DAY ? [day, String(year)]
-        : [`${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${step < MINUTE ? `:${two(date.getUTCSeconds())}` : ""}`,
-          last === null ? `${day} ${year}` : day];
+      const clock = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
+      const label = step >= DAY ? day : step >= MINUTE ? clock : `${clock}:${two(date.getUTCSeconds())}`;
+      const under = step >= DAY ? String(year) : last === null ? `${day} ${year}` : day;
       const key = step >= DAY ? String(year) : day;
       ticks.push({ at: i * step + origin - zero, label: key === last ? label : `${label}\n${under}` });
       last = key;
@@ -179,8 +180,8 @@ const ebbFormat = (() => {
   }
 
   return {
-    DAY, HOUR, duration, durationTicks, figure, moment, number, parseWallTime, percent, sortedIndices, stepAt, timeTicks,
-    union,
+    DAY, HOUR, duration, durationTicks, figure, moment, number, parseWallTime, percent, sortedIndices, stepAt,
+    timeTicks, union,
   };
 })();
 

@@ -75,7 +75,8 @@
   function fillLegend() {
     const legend = byId("legend");
     legend.replaceChildren(...shown.map((s) => {
-      const button = element("button", { type: "button", title: s.run.label }, swatch(s.style), element("span", {}, s.name));
+      const button = element("button", { type: "button", title: s.run.label }, swatch(s.style),
+        element("span", {}, s.name));
       button.setAttribute("aria-pressed", String(!hidden.has(s.key)));
       button.addEventListener("click", () => toggle(s.key, button));
       for (const [name, key] of [["pointerenter", s.key], ["focus", s.key], ["pointerleave", null], ["blur", null]]) {
@@ -94,6 +95,7 @@
       chart.show(key, on);
     });
     fillGlance();
+    fillCaptions();
     fillTenants();
   }
 
@@ -112,6 +114,10 @@
 
   function fillGlance() {
     const rows = visible();
+    if (shown.length < 2) {  // the sentence says it all
+      byId("glance").replaceChildren();
+      return;
+    }
     byId("glance").replaceChildren(...GLANCE.map(([title, hint, value, text, best]) => {
       const has = (s) => value === GLANCE[2][2] || s.run.summary.jobs_completed > 0;
       const values = rows.filter(has).map((s) => value(s.run.summary));
@@ -124,7 +130,7 @@
           const bar = element("span", { className: "bar" });
           bar.style.width = v && scale ? `${Math.min(100, (100 * v) / scale)}%` : "0";
           bar.style.background = color(s.style);
-          const classes = v !== null && v === top ? " best" : "";
+          const classes = v !== null && top !== null && text(v) === text(top) ? " best" : "";
           return element("li", {}, element("span", { className: `name${classes}`, title: s.run.label }, s.name),
             element("span", { "aria-hidden": "true" }, bar),
             element("span", { className: `value${classes}` }, text(v)));
@@ -147,7 +153,7 @@
     ["", "Utilisation", (s) => s.utilisation, f.percent, Math.max],
     ["", "Preemptions", (s) => s.preemptions, f.number, null],
     ["", "Restarts", (s) => s.restarts, f.number, null],
-    ["", "Max ρ", completedOnly((s) => s.max_rho), (x) => (x === null ? "–" : f.number(x, x >= 10 ? 1 : 2)), Math.min],
+    ["", "Max ρ", completedOnly((s) => s.max_rho), (x) => f.number(x, x >= 10 ? 1 : 2), Math.min],
     ["", "Completed", (s) => s.jobs_completed, f.number, null],
     ["", "Impossible", (s) => s.jobs_impossible, f.number, null],
   ];
@@ -185,7 +191,9 @@
     const groups = element("tr");
     const names = element("tr");
     const sorted = (th, column) => {
-      if (sortBy && sortBy.column === column) th.setAttribute("aria-sort", sortBy.descending ? "descending" : "ascending");
+      if (sortBy !== null && sortBy.column === column) {
+        th.setAttribute("aria-sort", sortBy.descending ? "descending" : "ascending");
+      }
       return th;
     };
     groups.append(element("td"));
@@ -227,7 +235,8 @@
     }));
     const table = byId("figures-table");
     table.classList.toggle("long", runs.length > 12);
-    table.replaceChildren(element("caption", { className: "visually-hidden" }, "Figures of every run"), tableHead(), body);
+    const caption = element("caption", { className: "visually-hidden" }, "Figures of every run");
+    table.replaceChildren(caption, tableHead(), body);
     byId("best-hint").hidden = best.size === 0;
   }
 
@@ -261,9 +270,10 @@
       dots: hasZero ? drawn.filter((s) => curveOf(s.run).zero_share > 0)
         .map((s) => ({ x: left, y: curveOf(s.run).zero_share, style: s.style, key: s.key })) : [],
       height: 280,
+      xSize: 28,
       xRange: [left - (hasZero ? margin : 0), high + margin],
       xTicks: (from, to, pixels) => {
-        const ticks = f.durationTicks(Math.max(from, low), to, ((to - from) * 52) / pixels);
+        const ticks = f.durationTicks(Math.max(from, low), to, ((to - from) * 44) / pixels);
         if (!hasZero || from > left) return ticks;
         return [{ at: left, label: "none" }, ...ticks.filter((t) => t.at - left >= ((to - from) * 44) / pixels)];
       },
@@ -275,18 +285,25 @@
     });
   }
 
+  // What stands below each chart, and in its label for readers who do not see it: a text for each run.
   const captions = {
     "chart-jct": (s) => (s.run.jct.count === 0 ? "no completed job"
-      : `half of the jobs within ${f.duration(s.run.summary.training.p50_s)}, 99 % within ` +
-        f.duration(s.run.summary.training.p99_s)),
+      : `half within ${f.duration(s.run.summary.training.p50_s)}, ` +
+        `99 % within ${f.duration(s.run.summary.training.p99_s)}`),
     "chart-pending": (s) => (s.run.pending.count === 0 ? "no completed job"
-      : `${f.percent(s.run.pending.zero_share)} of the jobs never waited, 99 % waited at most ` +
-        f.duration(s.run.summary.queue.p99_s)),
-    "chart-gpus": (s) => `${f.percent(s.run.summary.utilisation)} of the GPUs on average`,
-    "chart-queue": (s) => `at most ${f.figure(Math.max(0, ...s.run.queue_length.values))} waiting`,
+      : `${f.percent(s.run.pending.zero_share)} never waited, ` +
+        `99 % at most ${f.duration(s.run.summary.queue.p99_s)}`),
+    "chart-gpus": (s) => `${f.percent(s.run.summary.utilisation)} on average`,
+    "chart-queue": (s) => `at most ${f.figure(Math.max(0, ...s.run.queue_length.values))}`,
   };
   function captionOf(id) {
     return `${shown.map((s) => `${s.name}: ${captions[id](s)}`).join("; ")}.`;
+  }
+  function fillCaptions() {
+    for (const [id, text] of Object.entries(captions)) {
+      byId(id).querySelector("figcaption").replaceChildren(element("ul", {}, ...visible().map((s) => element("li", {},
+        swatch(s.style, 18), element("span", { className: "name" }, s.name), " ", element("span", {}, text(s))))));
+    }
   }
 
   // ---- series over time --------------------------------------------------------------------------------------------
@@ -303,7 +320,8 @@
     if (drawn.length === 0) return emptyChart(box, emptyText);
     const steps = drawn.map((s) => {
       const { start_s: start, bucket_s: bucket, values } = seriesOf(s.run);
-      return { xs: [...values.map((_, i) => start + i * bucket), start + values.length * bucket], ys: [...values, null] };
+      const ends = start + values.length * bucket;
+      return { xs: [...values.map((_, i) => start + i * bucket), ends], ys: [...values, null] };
     });
     const xs = f.union(steps.map((s) => s.xs));
     const top = Math.max(reference ? reference.at : 0, ...steps.flatMap((s) => s.ys));
@@ -314,6 +332,7 @@
       xs,
       lines: drawn.map((s, i) => ({ ...s, ys: xs.map((x) => f.stepAt(steps[i].xs, steps[i].ys, x, null)) })),
       height: 260,
+      xSize: zero === null ? 28 : 42,
       xRange: [xs[0], xs[xs.length - 1]],
       xTicks: (from, to, pixels) => f.timeTicks(from, to, Math.max(1, pixels / tickPixels), zero),
       xText: (x) => f.moment(x, zero),
@@ -327,7 +346,7 @@
 
   function drawCharts() {
     charts.forEach((chart) => chart.destroy());
-    for (const id of Object.keys(captions)) byId(id).querySelector("figcaption").textContent = captionOf(id);
+    fillCaptions();
     const sizes = distinct(shown.map((s) => s.run.cluster_gpus));
     const reference = sizes.length === 1 && sizes[0] > 0
       ? { at: sizes[0], label: `capacity: ${plural(sizes[0], "GPU")}` } : null;
@@ -367,13 +386,14 @@
     const drawn = same ? columns.slice(0, 1) : columns;
     const names = same && columns.length > 1 ? `The shares are the same under all ${columns.length} runs shown.`
       : same ? `Under ${columns[0].name}.` : "A bar for each run, in the order of the legend.";
-    byId("tenants-hint").textContent =
-      `Share of the GPU-seconds that jobs held, by tenant${rows.some((r) => r.folded > 0) ? ", the largest ten" : ""}. ${names}`;
+    const largest = rows.some((row) => row.folded > 0) ? ", the largest ten" : "";
+    byId("tenants-hint").textContent = `Share of the GPU-seconds that jobs held, by tenant${largest}. ${names}`;
     const longest = Math.max(...rows.flatMap((row) => drawn.map((c) => share(row, c))));
     const table = element("table", { className: same ? "tenants same" : "tenants" },
       element("caption", { className: "visually-hidden" }, "GPU-seconds held by tenant"),
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Tenant"),
-        element("td", {}), element("th", { scope: "col" }, "Share", element("span", { className: "wide-only" }, ", GPU-hours")))),
+        element("td", {}),
+        element("th", { scope: "col" }, "Share", element("span", { className: "wide-only" }, ", GPU-hours")))),
       element("tbody", {}, ...rows.map((row) => element("tr", {},
         element("th", { scope: "row", title: tenantName(row) }, tenantName(row)),
         element("td", { "aria-hidden": "true" }, ...drawn.map((c) => {
@@ -410,7 +430,8 @@
       ["Scheduler", `${rangeText(runs.map((run) => run.steps), plural, "decision step")}, ` +
         `${rangeText(runs.map((run) => run.events), plural, "event")}${runs.length > 1 ? " a run" : ""}`],
     ];
-    byId("made").replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    byId("made").replaceChildren(
+      ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   }
 
   // ---- all together ------------------------------------------------------------------------------------------------

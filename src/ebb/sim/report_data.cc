@@ -162,8 +162,7 @@ std::vector<RunWarning> fold_warnings(std::span<const SimResult> results) {
   std::vector<RunWarning> warnings;
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (const std::string& text : results[i].summary.warnings) {
-      auto known =
-          std::find_if(warnings.begin(), warnings.end(), [&](const RunWarning& w) { return w.text == text; });
+      auto known = std::find_if(warnings.begin(), warnings.end(), [&](const RunWarning& w) { return w.text == text; });
       if (known == warnings.end()) known = warnings.insert(warnings.end(), RunWarning{text, {}});
       if (known->runs.empty() || known->runs.back() != i) known->runs.push_back(i);
     }

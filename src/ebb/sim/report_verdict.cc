@@ -73,12 +73,17 @@ Range range_of(const Contenders& all, Figure figure) {
   return range;
 }
 
+/// "99 % of <whom> waited 3h 08m or less", or that they never waited.
+std::string waiting(std::string_view whom, double p99_s) {
+  return p99_s > 0 ? fmt::format("99 % of {} waited {} or less", whom, human(p99_s))
+                   : fmt::format("at least 99 % of {} never waited", whom);
+}
+
 std::string sentence_about_one(const Contender& only) {
   const Summary& s = *only.summary;
-  return fmt::format(
-      "Under {}, {} of {} jobs completed, on average {} after they were submitted; 99 % of them waited {} or less.",
-      only.name, with_separators(s.jobs_completed), with_separators(s.jobs_total), human(s.training.avg_s),
-      human(s.queue.p99_s));
+  return fmt::format("Under {}, {} of {} jobs completed, on average {} after they were submitted; {}.", only.name,
+                     with_separators(s.jobs_completed), with_separators(s.jobs_total), human(s.training.avg_s),
+                     waiting("them", s.queue.p99_s));
 }
 
 std::string sentence_about_several(const Contenders& all, std::string_view noun) {
@@ -94,14 +99,12 @@ std::string sentence_about_several(const Contenders& all, std::string_view noun)
         names_near(all, average_jct, jct.low), human(jct.low), 100 * (1 - jct.low / jct.high), human(jct.high),
         names_near(all, average_jct, jct.high));
   }
-  if (pending.flat()) {
-    return text + (pending.high > 0 ? fmt::format("; 99 % of jobs waited about {} or less under each.",
-                                                  human(pending.high))
-                                    : std::string("; at least 99 % of jobs never waited under any of them."));
-  }
-  return text + fmt::format("; 99 % of jobs waited {} or less under {}, against {} under {}.", human(pending.low),
-                            names_near(all, p99_pending, pending.low), human(pending.high),
-                            names_near(all, p99_pending, pending.high));
+  text += "; " + waiting("jobs", pending.low);
+  if (pending.flat()) return text + " under each.";
+  return text +
+         fmt::format(" under {}, against {} under {}.", names_near(all, p99_pending, pending.low),
+                     pending.low > 0 ? human(pending.high) : fmt::format("waits of up to {}", human(pending.high)),
+                     names_near(all, p99_pending, pending.high));
 }
 
 void note_missing_jobs(const Contenders& all, std::vector<std::string>& notes) {
@@ -129,7 +132,8 @@ void note_oracles(const Contenders& all, std::vector<std::string>& notes) {
   }
   if (knowing.empty()) return;
   std::string text = fmt::format(
-      "{} {} the true run times (oracle), which nobody knows on a real cluster: read {} as a reference, not as a result "
+      "{} {} the true run times (oracle), which nobody knows on a real cluster: read {} as a reference, not as a "
+      "result "
       "to expect.",
       join(knowing), knowing.size() == 1 ? "uses" : "use", knowing.size() == 1 ? "it" : "them");
   if (!fair.empty()) {
@@ -161,8 +165,9 @@ Verdict verdict_of(std::span<const SimResult> results, const View& view) {
     }
   }
   if (view.by_label && conditions.size() > 1 && policies.size() > 1) {
-    verdict.sentence = fmt::format("{} runs of {} policies under {} conditions; compare runs of the same load and seed.",
-                                   view.runs.size(), policies.size(), conditions.size());
+    verdict.sentence =
+        fmt::format("{} runs of {} policies under {} conditions; compare runs of the same load and seed.",
+                    view.runs.size(), policies.size(), conditions.size());
   } else if (completed.empty()) {
     verdict.sentence = view.runs.size() == 1 ? "No job completed in this run."
                                              : fmt::format("No job completed in any of the {} runs.", view.runs.size());
