@@ -1,4 +1,4 @@
-# How every target of ebb is built: ebb_module, ebb_program, ebb_test.
+# How every target of ebb is built: ebb_module, ebb_program, ebb_test, ebb_fuzz.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -94,6 +94,14 @@ function(ebb_program name)
   ebb_target_settings(${name})
   list(TRANSFORM ARG_DEPS PREPEND ebb_)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# ebb_fuzz(name SOURCE file DEPS modules): the libFuzzer program fuzz_<name>; its seeds are in fuzz/corpus/<name>, its
+# words, if any, in fuzz/<name>.dict. ./run fuzz finds it.
+function(ebb_fuzz name)
+  cmake_parse_arguments(ARG "" "SOURCE" "DEPS" ${ARGN})
+  ebb_program(fuzz_${name} SOURCE ${ARG_SOURCE} DEPS ${ARG_DEPS})
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 
 # ebb_embed(target SYMBOL name FILES ...): compiles files into `target` as an array of {name, bytes}; declared by

@@ -74,16 +74,3 @@ install_packages() {
     printf "Installing %s: %d packages with what they need, a download of %.0f MB.\n", names, NR, bytes / 1e6 }' <<<"$plan"
   apt-get "${APT_OPTIONS[@]}" -qq -o Dpkg::Use-Pty=0 install "${names[@]}" >/dev/null
 }
-
-# install_node_modules: what the page's package-lock.json files name, once per change of such a file.
-install_node_modules() {
-  local lock folder
-  while IFS= read -r lock; do
-    folder="$(dirname "$lock")"
-    cmp -s "$lock" "$folder/node_modules/.ebb-installed.json" && continue
-    echo "Fetching the npm packages of $folder (below 1 MB) ..."
-    npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --loglevel=error
-    cp "$lock" "$folder/node_modules/.ebb-installed.json"
-  done < <(find . \( -name node_modules -o -name build -o -name .cache -o -name .git \) -prune -o \
-    -name package-lock.json -print)
-}
