@@ -94,6 +94,8 @@ def tidy_units(changed: list[str], known: set[str]) -> list[str]:
 
 
 def check_tidy(changed: list[str]) -> list[Finding]:
+    if not (TIDY_BUILD / "compile_commands.json").is_file():
+        return [Finding("tools/lint", 1, "there is no build/tidy; run cmake --preset tidy, or ./run lint")]
     units = tidy_units(changed, compile_commands())
     fingerprints = repo.Fingerprints((ROOT / ".clang-tidy").read_text())
     passed = repo.Passed("tidy")
