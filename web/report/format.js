@@ -28,12 +28,12 @@ const ebbFormat = (() => {
     return number(x, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3);
   }
 
-  /** A share 0..1 as "12.3 %". Close to 0 and 100 it keeps a digit more, so that "all" means all. */
+  /** A share 0..1 as "12.0 %". Close to 0 and 100 it keeps a digit more, so that "100 %" means all. */
   function percent(share, digits = 1) {
     if (!isNumber(share)) return NONE;
     const exact = share <= 0 || share >= 1;
     const extra = !exact && (share < 0.001 || share > 0.999) ? digits + 1 : digits;
-    return `${number(share * 100, extra)} %`;
+    return `${(share * 100).toFixed(exact ? 0 : extra)} %`;
   }
 
   /** Seconds for people, as ebb prints them: "3d 04h", "2h 05m", "5m 30s", "45.3 s", "120 ms". */

@@ -17,7 +17,9 @@ test("numbers are grouped and lose trailing zeros", () => {
 test("a share just below all is not shown as all", () => {
   assert.equal(f.percent(1), "100 %");
   assert.equal(f.percent(0.9996), "99.96 %");
-  assert.equal(f.percent(0.5), "50 %");
+  assert.equal(f.percent(0.5), "50.0 %");
+  assert.equal(f.percent(0.5, 0), "50 %");
+  assert.equal(f.percent(0), "0 %");
 });
 
 test("durations read as ebb prints them", () => {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <set>
 
 #include "ebb/base/check.h"
 
@@ -143,7 +142,9 @@ TenantTable fold_tenants(std::span<const SimResult> results, std::span<const std
     for (const double s : seconds) sum += s;
     ranked.push_back({sum, {tenant, 0, std::move(seconds)}});
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.sum > b.sum; });
+  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return a.sum != b.sum ? a.sum > b.sum : a.row.tenant < b.row.tenant;
+  });
 
   TenantTable table;
   const std::size_t own_rows = ranked.size() <= top + 1 ? ranked.size() : top;
