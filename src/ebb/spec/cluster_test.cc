@@ -73,7 +73,7 @@ TEST(FormatCluster, UndoesParseCluster) {
   EXPECT_EQ(format_cluster(parse_cluster("8x8:a100@training+4x4:t4@serving").value()),
             "8x8:a100@training+4x4:t4@serving");
   EXPECT_EQ(format_cluster(parse_cluster("2x4+3x4").value()), "5x4");
-  rc::check([] {
+  const bool holds = rc::check([] {
     std::string text;
     for (int i = *rc::gen::inRange(1, 6); i > 0; --i) {
       text += fmt::format("{}{}x{}{}{}", text.empty() ? "" : "+", *rc::gen::inRange(1, 50), *rc::gen::inRange(1, 17),
@@ -83,6 +83,7 @@ TEST(FormatCluster, UndoesParseCluster) {
     const ClusterSpec cluster = parse_cluster(text).value();
     RC_ASSERT(parse_cluster(format_cluster(cluster)).value() == cluster);
   });
+  EXPECT_TRUE(holds);
 }
 
 }  // namespace

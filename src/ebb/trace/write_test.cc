@@ -67,7 +67,7 @@ Workload any_workload() {
 }
 
 TEST(Write, EbbFormatsReadBackTheSame) {
-  rc::check([] {
+  const bool holds = rc::check([] {
     const Workload workload = any_workload();
     for (const Format format : {Format::ebb_csv, Format::ebb_jsonl}) {
       const auto text = write_workload_text(workload, format);
@@ -80,6 +80,7 @@ TEST(Write, EbbFormatsReadBackTheSame) {
       RC_ASSERT(back->workload.warnings.empty());
     }
   });
+  EXPECT_TRUE(holds);
 }
 
 TEST(Write, EbbCsvLooksAsDocumented) {
