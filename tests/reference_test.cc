@@ -79,8 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_fifo.csv", "fifo", {}},
         ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_dlas-gpu.csv", "tiresias", {}},
-        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_dlas-gpu-promote1.csv", "tiresias",
-            {{"promote", "1"}}},
+        ReferenceRun{"philly_2017-10_first1000.csv",
+                     "32x8",
+                     "first1000_32x8_dlas-gpu-promote1.csv",
+                     "tiresias",
+                     {{"promote", "1"}}},
         ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_srtf.csv", "srtf", {}},
         ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_srsf.csv", "srsf", {}},
         ReferenceRun{"philly_2017-10_first2000.csv", "32x8", "first2000_32x8_dlas-gpu.csv", "tiresias", {}},
@@ -88,7 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) {
       std::string name = test.param.expected;
       name.resize(name.size() - 4);
-      std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
       return name;
     });
 

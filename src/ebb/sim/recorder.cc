@@ -110,8 +110,9 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
   result.gpus_in_use = in_use.finish(end);
   result.queue_length = queue.finish(end);
   result.tenant_gpu_seconds.assign(tenants.begin(), tenants.end());
-  std::stable_sort(result.tenant_gpu_seconds.begin(), result.tenant_gpu_seconds.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::sort(result.tenant_gpu_seconds.begin(), result.tenant_gpu_seconds.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
 }
 
 }  // namespace ebb::sim

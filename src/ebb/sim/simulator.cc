@@ -9,6 +9,7 @@
 #include "ebb/base/check.h"
 #include "ebb/sched/room.h"
 #include "ebb/sim/fault_source.h"
+#include "ebb/sim/journal_header.h"
 #include "ebb/sim/recorder.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/trace/journal.h"
@@ -117,9 +118,8 @@ class Engine {
   Result<void> batch(Time now) {
     ticks_here_ = now == now_ && steps_ > 0 ? ticks_here_ + 1 : 0;
     if (ticks_here_ > kMaxTicksAtOneTime) {
-      return fail(ErrorCode::failed_precondition,
-                  "the run does not get past {} s: policy '{}' decides there again and again", format_seconds(now),
-                  options_.policy);
+      return fail(ErrorCode::aborted, "the run does not get past {} s: policy '{}' decides there again and again",
+                  format_seconds(now), options_.policy);
     }
     recorder_.advance(state(), now);
     now_ = now;
@@ -264,7 +264,7 @@ class Engine {
       jobs +=
           fmt::format("\n  job {} ('{}'): {}", id, state().job(id).spec.name, describe(scheduler_.explain(id, now_)));
     }
-    return fail(ErrorCode::failed_precondition,
+    return fail(ErrorCode::aborted,
                 "the run stalled at {} s: policy '{}' leaves {} jobs waiting although nothing runs, {} of {} GPUs are "
                 "free and nothing else will happen; for example:{}",
                 format_seconds(now_), options_.policy, state().waiting_count(),
@@ -298,14 +298,16 @@ class Engine {
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;
 
-// --set serves the policy and the simulator: sorts out who gets what.
-void split(const Assignments& set, Assignments& for_sim, Assignments& for_policy) {
+// --set serves the policy and the simulator: those that are the simulator's, or the others.
+Assignments assignments(const Assignments& set, bool of_simulator) {
+  Assignments chosen;
   for (const auto& assignment : set) {
     const auto specs = sim_options();
     const bool ours = std::any_of(specs.begin(), specs.end(),
                                   [&](const sched::OptionSpec& spec) { return spec.name == assignment.first; });
-    (ours ? for_sim : for_policy).push_back(assignment);
+    if (ours == of_simulator) chosen.push_back(assignment);
   }
+  return chosen;
 }
 
 Result<void> check_possible(const ClusterSpec& cluster, const Workload& workload) {
@@ -382,22 +384,23 @@ std::span<const sched::OptionSpec> sim_options() {
   return options;
 }
 
+Assignments policy_assignments(const Assignments& set) {
+  return assignments(set, /*of_simulator=*/false);
+}
+
 Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& given, const SimOptions& options,
                            const sched::Registry& registry, const SimHooks& hooks) {
   EBB_ASSIGN_OR_RETURN(const sched::PolicyInfo* info, registry.find(options.policy));
-  Assignments for_sim;
-  Assignments for_policy;
-  split(options.set, for_sim, for_policy);
-  EBB_ASSIGN_OR_RETURN(const sched::Options sim_values, sched::Options::parse(sim_options(), for_sim));
-  EBB_ASSIGN_OR_RETURN(auto policy, registry.make(options.policy, for_policy));
-  const bool seconds = options.time == spec::TimeModel::seconds;
-  const Duration quantum = seconds ? Duration(std::chrono::seconds(1)) : Duration(1);
+  EBB_ASSIGN_OR_RETURN(const sched::Options sim_values,
+                       sched::Options::parse(sim_options(), assignments(options.set, true)));
+  EBB_ASSIGN_OR_RETURN(auto policy, registry.make(options.policy, policy_assignments(options.set)));
+  const Duration quantum = quantum_of(options.time);
   EBB_RETURN_IF_ERROR(check_times(options, quantum));
   if (!options.skip_impossible) EBB_RETURN_IF_ERROR(check_possible(cluster, given));
   EBB_ASSIGN_OR_RETURN(FaultSource faults,
                        FaultSource::make(options.faults, cluster.nodes.size(), options.seed, quantum));
   std::optional<Workload> rounded;
-  if (seconds) {
+  if (options.time == spec::TimeModel::seconds) {
     EBB_ASSIGN_OR_RETURN(rounded, in_quanta(given, quantum));
   }
   const Workload& workload = rounded ? *rounded : given;

@@ -37,6 +37,9 @@ struct SimOptions {
 
 /// Options of the simulator that --set takes beside those of the policy.
 std::span<const sched::OptionSpec> sim_options();
+/// Those assignments of --set that are the policy's.
+std::vector<std::pair<std::string, std::string>> policy_assignments(
+    const std::vector<std::pair<std::string, std::string>>& set);
 
 /// What looks at a run while it goes on; every member may be empty.
 struct SimHooks {
@@ -49,14 +52,14 @@ struct SimHooks {
 
 /// Runs the workload to its end.
 /// Errors: not_found or invalid_argument for policy and options; invalid_argument for a job that can never run (unless
-/// skip_impossible) or faults on unknown nodes; failed_precondition if the run stalls (jobs wait, GPUs that fit are
-/// free, and nothing will ever happen), with the state in the message; internal for a defect.
+/// skip_impossible) or faults on unknown nodes; aborted if the run stalls (jobs wait, GPUs that fit are
+/// free, and nothing will ever happen), with the state in the message; internal for a defect. Deterministic.
 Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& workload, const SimOptions& options,
                            const sched::Registry& registry, const SimHooks& hooks = {});
 
 /// Feeds the events of a journal to a fresh scheduler made from its header and compares every decision. Returns the
 /// number of decisions compared. Errors: invalid_argument for a journal that cannot be read or has no simulator header;
-/// failed_precondition at the first decision that differs, naming line and time.
+/// aborted at the first decision that differs, naming line and time.
 Result<std::uint64_t> replay(const std::string& journal_path, const sched::Registry& registry);
 
 }  // namespace ebb::sim

@@ -74,6 +74,8 @@ class JournalReader {
 
   /// The first line, a JSON object.
   const std::string& header() const { return header_; }
+  /// Number of the line last read, from 1.
+  std::size_t line_number() const { return lines_.line_number(); }
 
   /// The next record; false at the end. Errors: invalid_argument with file, line and what is wrong there.
   Result<bool> next(JournalRecord& record);

@@ -1,0 +1,63 @@
+#pragma once
+
+/// Internal: what the commands share. A command adds itself to the CLI11 tree with add_...(); its callback does the
+/// work and stores the exit code in the Context.
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ebb/base/result.h"
+#include "ebb/cli/cli.h"
+#include "ebb/sched/registry.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ebb::cli {
+
+struct Context {
+  const sched::Registry& registry;
+  Streams streams;
+  std::string command_line;  ///< as typed, for reports and run.json
+  int exit_code = kExitOk;
+
+  void print(const std::string& text) const { std::fputs(text.c_str(), streams.out); }
+  void warn(const std::string& text) const { std::fputs(("warning: " + text + "\n").c_str(), streams.err); }
+  /// Prints the error of a command that failed and sets the exit code.
+  void finish(const Result<void>& result);
+};
+
+void add_sim_run(CLI::App& sim, Context& context);
+void add_sim_compare(CLI::App& sim, Context& context);
+void add_sim_replay(CLI::App& sim, Context& context);
+void add_policies(CLI::App& app, Context& context);
+void add_trace(CLI::App& app, Context& context);
+
+/// A progress line on a terminal, redrawn at most ten times a second: share done and the time left. Silent where the
+/// stream is no terminal or `mode` is "never". Call from one thread at a time.
+class Progress {
+ public:
+  Progress(std::FILE* stream, const std::string& mode, std::string what);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  void update(double share);
+
+ private:
+  std::FILE* stream_;
+  std::string what_;
+  bool shown_;
+  double started_;
+  double drawn_ = 0;
+};
+
+/// Columns of text: the first left, the others right aligned.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+/// "1,234,567".
+std::string with_commas(std::uint64_t number);
+
+}  // namespace ebb::cli

@@ -1,0 +1,155 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "ebb/base/files.h"
+#include "ebb/base/output_folder.h"
+#include "ebb/cli/sim_outputs.h"
+#include "ebb/cli/sim_setup.h"
+#include "ebb/sim/compare.h"
+#include "ebb/sim/output.h"
+
+namespace ebb::cli {
+namespace {
+
+struct CompareFlags {
+  SimFlags common;
+  std::vector<std::string> policies;
+  std::vector<double> loads = {1.0};
+  std::vector<std::uint64_t> seeds = {1};
+  std::string load_method = "compress";
+  unsigned threads = 0;
+};
+
+// "srsf-load1.5-seed2": the name of a run in file names.
+std::string file_stem(const sim::CompareRun& run, const CompareFlags& flags) {
+  std::string stem = run.result.policy;
+  if (flags.loads.size() > 1) stem += fmt::format("-load{}", run.load);
+  if (flags.seeds.size() > 1) stem += fmt::format("-seed{}", run.seed);
+  return stem;
+}
+
+nlohmann::ordered_json json_of(const std::vector<sim::CompareRun>& runs) {
+  nlohmann::ordered_json json;
+  json["schema_version"] = sim::kSummaryVersion;
+  json["runs"] = nlohmann::ordered_json::array();
+  for (const sim::CompareRun& run : runs) {
+    nlohmann::ordered_json entry = {{"policy", run.result.policy}, {"load", run.load}, {"seed", run.seed}};
+    entry.update(sim::summary_json(run.result.summary));
+    json["runs"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string table_of(const std::vector<sim::CompareRun>& runs) {
+  const auto time = [](double seconds) {
+    const auto d = duration_from_seconds(seconds);
+    return d ? format_human(*d) : fmt::format("{:.0f} s", seconds);
+  };
+  std::vector<std::vector<std::string>> rows = {{"policy", "mean JCT", "p50 JCT", "p99 JCT", "mean pending",
+                                                 "p99 pending", "makespan", "utilisation", "preempted", "max rho",
+                                                 "jobs"}};
+  for (const sim::CompareRun& run : runs) {
+    const sim::Summary& s = run.result.summary;
+    rows.push_back({run.result.label, time(s.training.avg_s), time(s.training.p50_s), time(s.training.p99_s),
+                    time(s.queue.avg_s), time(s.queue.p99_s), time(s.makespan_s),
+                    fmt::format("{:.1f} %", 100 * s.utilisation), with_commas(s.preemptions),
+                    fmt::format("{:.1f}", s.max_rho), with_commas(s.jobs_completed)});
+  }
+  return table(rows);
+}
+
+Result<void> write_outputs(const CompareFlags& flags, const std::vector<sim::CompareRun>& runs, OutputFolder& folder,
+                           const Context& context, double started) {
+  std::vector<sim::SimResult> results;
+  for (const sim::CompareRun& run : runs) {
+    EBB_RETURN_IF_ERROR(sim::write_jobs_csv(folder.file("jobs-" + file_stem(run, flags) + ".csv"), run.result));
+    results.push_back(run.result);
+  }
+  EBB_RETURN_IF_ERROR(write_file_atomically(
+      folder.file("summary.json"), json_of(runs).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+  EBB_RETURN_IF_ERROR(write_report(folder, results, context));
+  EBB_RETURN_IF_ERROR(write_run_json(folder, context, started));
+  return folder.commit();
+}
+
+Result<void> run_compare(CompareFlags flags, Context& context) {
+  const double started = sim::monotonic_seconds();
+  if (flags.policies.empty()) {
+    for (const sched::PolicyInfo& info : context.registry.policies()) flags.policies.push_back(info.name);
+  }
+  // The setup checks options against one policy; here they are for whichever has them, which compare() checks.
+  SimFlags common = flags.common;
+  common.set.clear();
+  EBB_ASSIGN_OR_RETURN(SimSetup setup, make_setup(common, flags.policies.front(), context));
+  for (const std::string& text : flags.common.set) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fail(ErrorCode::invalid_argument, "--set {}: give key=value", text);
+    }
+    setup.options.set.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  sim::CompareOptions options;
+  options.policies = flags.policies;
+  options.loads = flags.loads;
+  options.seeds = flags.seeds;
+  EBB_ASSIGN_OR_RETURN(options.load_method, trace::parse_load_method(flags.load_method));
+  options.threads = flags.threads != 0 ? flags.threads : std::max(1U, std::thread::hardware_concurrency());
+  std::optional<OutputFolder> folder;
+  if (!flags.common.out.empty()) {
+    EBB_ASSIGN_OR_RETURN(folder, OutputFolder::create(flags.common.out, flags.common.force));
+  }
+  std::vector<sim::CompareRun> runs;
+  {
+    Progress progress(context.streams.err, flags.common.progress,
+                      fmt::format("{} runs", options.policies.size() * options.loads.size() * options.seeds.size()));
+    EBB_ASSIGN_OR_RETURN(runs, sim::compare(setup.cluster, setup.workload, setup.options, options, context.registry,
+                                            [&](double share) { progress.update(share); }));
+  }
+  if (flags.seeds.size() > 1 && !setup.options.faults.mtbf &&
+      (options.load_method == trace::LoadMethod::compress || flags.loads == std::vector<double>{1.0})) {
+    context.warn(
+        "nothing in these runs is random, so the seeds give equal results (random are: faults with an mtbf, "
+        "and --load-method sample)");
+  }
+  if (folder) EBB_RETURN_IF_ERROR(write_outputs(flags, runs, *folder, context, started));
+  if (flags.common.json) {
+    context.print(json_of(runs).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return {};
+  }
+  context.print(table_of(runs));
+  if (folder) context.print(fmt::format("\nreport: {}/report.html\n", flags.common.out));
+  std::set<std::string> said;
+  for (const sim::CompareRun& run : runs) {
+    for (const std::string& warning : run.result.summary.warnings) {
+      if (said.insert(warning).second) context.warn(warning);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_sim_compare(CLI::App& sim, Context& context) {
+  CLI::App* command = sim.add_subcommand("compare", "Replay a trace under several policies, loads and seeds");
+  auto flags = std::make_shared<CompareFlags>();
+  flags->common.add_to(*command);
+  command->add_option("--policy,--policies", flags->policies, "Policies, separated by commas (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--load,--loads", flags->loads, "Factors of the trace's load, separated by commas (default 1)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--load-method", flags->load_method, "compress (arrivals closer together) or sample (random jobs)")
+      ->check(CLI::IsMember({"compress", "sample"}));
+  command->add_option("--seed,--seeds", flags->seeds, "Seeds, separated by commas (default 1)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--threads", flags->threads, "Runs at a time (default: all cores)")->check(CLI::Range(1, 1024));
+  command->callback([flags, &context] { context.finish(run_compare(*flags, context)); });
+}
+
+}  // namespace ebb::cli

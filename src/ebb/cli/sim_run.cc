@@ -1,0 +1,125 @@
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "ebb/base/output_folder.h"
+#include "ebb/cli/sim_outputs.h"
+#include "ebb/cli/sim_setup.h"
+#include "ebb/sim/journal_header.h"
+#include "ebb/sim/output.h"
+#include "ebb/trace/journal.h"
+
+namespace ebb::cli {
+namespace {
+
+struct RunFlags {
+  SimFlags common;
+  std::string policy;
+};
+
+// The figures of one run for people.
+std::string figures_text(const sim::SimResult& result) {
+  const sim::Summary& s = result.summary;
+  const auto time = [](double seconds) {
+    const auto d = duration_from_seconds(seconds);
+    return d ? format_human(*d) : fmt::format("{:.0f} s", seconds);
+  };
+  std::string text = fmt::format("{} on {} ({} GPUs): {} of {} jobs completed\n\n", result.label, result.cluster,
+                                 with_commas(static_cast<std::uint64_t>(result.cluster_gpus)),
+                                 with_commas(s.jobs_completed), with_commas(s.jobs_total));
+  text += table({{"", "mean", "median", "p99"},
+                 {"job completion time", time(s.training.avg_s), time(s.training.p50_s), time(s.training.p99_s)},
+                 {"pending time", time(s.queue.avg_s), time(s.queue.p50_s), time(s.queue.p99_s)}});
+  text += "\n";
+  text += table({{"makespan", time(s.makespan_s)},
+                 {"utilisation", fmt::format("{:.1f} %", 100 * s.utilisation)},
+                 {"GPU-hours held", fmt::format("{:.1f}", s.gpu_seconds / 3600)},
+                 {"preemptions", with_commas(s.preemptions)},
+                 {"restarts", with_commas(s.restarts)},
+                 {"max rho", fmt::format("{:.2f}", s.max_rho)}});
+  return text;
+}
+
+Result<void> check_expectations(const SimSetup& setup, const sim::Summary& summary) {
+  std::string unmet;
+  for (const auto& [path, expected] : setup.expect) {
+    EBB_ASSIGN_OR_RETURN(const double actual, sim::figure(summary, path));
+    if (std::abs(actual - expected) > 1e-6 * std::max(1.0, std::abs(expected))) {
+      unmet += fmt::format("\n  {}: expected {}, got {}", path, expected, actual);
+    }
+  }
+  if (unmet.empty()) return {};
+  return fail(ErrorCode::aborted, "the scenario's expectations are not met:{}", unmet);
+}
+
+Result<void> run_one(const RunFlags& flags, Context& context) {
+  const double started = sim::monotonic_seconds();
+  EBB_ASSIGN_OR_RETURN(const SimSetup setup, make_setup(flags.common, flags.policy, context));
+  std::optional<OutputFolder> folder;
+  std::optional<trace::JournalWriter> journal;
+  if (!flags.common.out.empty()) {
+    EBB_ASSIGN_OR_RETURN(folder, OutputFolder::create(flags.common.out, flags.common.force));
+    EBB_ASSIGN_OR_RETURN(
+        journal, trace::JournalWriter::create(folder->file("events.jsonl"),
+                                              sim::journal_header(setup.cluster, setup.workload, setup.options)));
+  }
+  sim::SimHooks hooks;
+  hooks.journal = journal ? &*journal : nullptr;
+  Progress progress(context.streams.err, flags.common.progress, "simulating");
+  hooks.progress = [&](std::uint64_t done, std::uint64_t total) {
+    progress.update(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
+  };
+  EBB_ASSIGN_OR_RETURN(const sim::SimResult result,
+                       sim::simulate(setup.cluster, setup.workload, setup.options, context.registry, hooks));
+  nlohmann::ordered_json summary;
+  summary["schema_version"] = sim::kSummaryVersion;
+  summary.update(sim::summary_json(result.summary));
+  const std::string summary_text = summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (folder) {
+    EBB_RETURN_IF_ERROR(journal->close());
+    EBB_RETURN_IF_ERROR(sim::write_jobs_csv(folder->file("jobs.csv"), result));
+    EBB_RETURN_IF_ERROR(write_file_atomically(folder->file("summary.json"), summary_text));
+    EBB_RETURN_IF_ERROR(write_report(*folder, {&result, 1}, context));
+    EBB_RETURN_IF_ERROR(write_run_json(*folder, context, started));
+    EBB_RETURN_IF_ERROR(folder->commit());
+  }
+  if (flags.common.json) {
+    context.print(summary_text);
+  } else {
+    context.print(figures_text(result));
+    if (folder) context.print(fmt::format("\nreport: {}/report.html\n", flags.common.out));
+  }
+  if (!flags.common.json) {
+    for (const std::string& warning : result.summary.warnings) context.warn(warning);
+  }
+  return check_expectations(setup, result.summary);
+}
+
+}  // namespace
+
+void add_sim_run(CLI::App& sim, Context& context) {
+  CLI::App* command = sim.add_subcommand("run", "Replay a trace of jobs under one policy");
+  auto flags = std::make_shared<RunFlags>();
+  flags->common.add_to(*command);
+  command->add_option("--policy", flags->policy, "See 'ebb policies' (default: backfill)");
+  command->add_option("--seed", flags->common.seed, "For random faults (default 1)");
+  command->callback([flags, &context] { context.finish(run_one(*flags, context)); });
+}
+
+void add_sim_replay(CLI::App& sim, Context& context) {
+  CLI::App* command =
+      sim.add_subcommand("replay", "Feed the events of a journal to the scheduler again and compare every decision");
+  auto path = std::make_shared<std::string>();
+  command->add_option("journal", *path, "The events.jsonl of a run, plain or gzipped")->required();
+  command->callback([path, &context] {
+    const auto compared = sim::replay(*path, context.registry);
+    if (compared) {
+      context.print(fmt::format("{} decisions, all taken again\n", with_commas(*compared)));
+    } else {
+      context.finish(tl::unexpected(compared.error()));
+    }
+  });
+}
+
+}  // namespace ebb::cli

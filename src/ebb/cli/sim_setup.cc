@@ -1,0 +1,147 @@
+#include "ebb/cli/sim_setup.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "ebb/base/embedded.h"
+#include "ebb/spec/cluster.h"
+#include "ebb/trace/workload.h"
+
+namespace ebb::embedded {
+extern const std::span<const EmbeddedFile> preset_files;
+}
+
+namespace ebb::cli {
+namespace {
+
+constexpr std::string_view kPresetSuffix = ".yaml";
+
+Result<spec::Scenario> read_preset(const std::string& name) {
+  const EmbeddedFile* file = find_embedded(embedded::preset_files, name + std::string(kPresetSuffix));
+  if (file == nullptr) {
+    std::vector<std::string_view> known;
+    for (const EmbeddedFile& preset : embedded::preset_files) {
+      known.push_back(preset.name.substr(0, preset.name.size() - kPresetSuffix.size()));
+    }
+    return fail(ErrorCode::not_found, "unknown preset '{}'; known: {}", name, fmt::join(known, ", "));
+  }
+  EBB_ASSIGN_OR_RETURN(spec::Scenario preset, spec::parse_scenario(std::string(file->name), std::string(file->bytes)));
+  if (preset.trace || preset.cluster) {
+    return fail(ErrorCode::internal, "preset '{}' names a trace or a cluster", name);
+  }
+  return preset;
+}
+
+Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return fail(ErrorCode::invalid_argument, "--set {}: give key=value", text);
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+template <typename T>
+Result<T> named(const char* flag, Result<T> result) {
+  if (!result) result.error().message = fmt::format("{}: {}", flag, result.error().message);
+  return result;
+}
+
+Result<spec::Scenario> read_base(const SimFlags& flags) {
+  if (!flags.scenario.empty() && !flags.preset.empty()) {
+    return fail(ErrorCode::invalid_argument, "give a scenario file or --preset, not both");
+  }
+  if (!flags.scenario.empty()) return spec::read_scenario(flags.scenario);
+  if (!flags.preset.empty()) return read_preset(flags.preset);
+  return spec::Scenario();
+}
+
+Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& policy, const spec::Scenario& base) {
+  sim::SimOptions options;
+  if (base.policy) options.policy = *base.policy;
+  // Options belong to their policy: another policy on the command line starts from its own defaults.
+  if (policy.empty() || policy == base.policy) options.set = base.options;
+  if (!policy.empty()) options.policy = policy;
+  for (const std::string& text : flags.set) {
+    EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
+    options.set.push_back(std::move(assignment));
+  }
+  options.round = base.round;
+  if (!flags.round.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.round, named("--round", parse_duration(flags.round)));
+  }
+  options.resize_cost = base.resize_cost.value_or(Duration(0));
+  if (!flags.resize_cost.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.resize_cost, named("--resize-cost", parse_duration(flags.resize_cost)));
+  }
+  options.time = base.time.value_or(spec::TimeModel::fractional);
+  if (!flags.time.empty()) {
+    options.time = flags.time == "seconds" ? spec::TimeModel::seconds : spec::TimeModel::fractional;
+  }
+  options.seed = flags.seed.value_or(base.seed.value_or(1));
+  options.faults = base.faults;
+  options.skip_impossible = flags.skip_impossible;
+  return options;
+}
+
+}  // namespace
+
+void SimFlags::add_to(CLI::App& command) {
+  command.add_option("scenario", scenario, "A scenario file (YAML) with any of what the flags say");
+  command.add_option("--preset", preset, "Policy, options and time model of a published comparison");
+  command.add_option("--trace", trace, "The jobs; may be gzipped");
+  command.add_option("--format", format, "tiresias, philly, swf, sacct, ebb-csv or ebb-jsonl; recognised if not given");
+  command.add_option("--procs-per-gpu", procs_per_gpu, "swf: processors that count as one GPU (default 1)")
+      ->check(CLI::Range(1, 100'000));
+  command.add_flag("--skip-bad-rows", skip_bad_rows, "Leave out and count rows of the trace that cannot be read");
+  command.add_flag("--skip-impossible", skip_impossible, "Leave out and count jobs that the cluster can never hold");
+  command.add_option("--cluster", cluster, "Nodes x GPUs, for example 16x4 or 8x8:a100@training+4x4:t4@serving");
+  command.add_option("--set", set, "key=value: an option of the policy or the simulator (see 'ebb policies')")
+      ->allow_extra_args(false);
+  command.add_option("--round", round, "Decide only every so often, for example 60s (default: at every event)");
+  command.add_option("--resize-cost", resize_cost, "Time lost at each resume or changed placement, for example 30s");
+  command.add_option("--time", time, "fractional (exact, default) or seconds (whole seconds, as some simulators)")
+      ->check(CLI::IsMember({"fractional", "seconds"}));
+  command.add_option("--out", out, "Folder for the results; must be new or empty");
+  command.add_flag("--force", force, "Replace files in --out");
+  command.add_flag("--json", json, "Print one JSON object");
+  command.add_option("--progress", progress, "auto (on a terminal) or never")->check(CLI::IsMember({"auto", "never"}));
+}
+
+Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, const Context& context) {
+  SimSetup setup;
+  EBB_ASSIGN_OR_RETURN(const spec::Scenario base, read_base(flags));
+  EBB_ASSIGN_OR_RETURN(setup.options, make_options(flags, policy, base));
+  setup.expect = base.expect;
+  // Policy and options first: cheap to check, and no trace is read in vain.
+  EBB_RETURN_IF_ERROR(context.registry.make(setup.options.policy, sim::policy_assignments(setup.options.set)));
+
+  const std::string cluster = !flags.cluster.empty() ? flags.cluster : base.cluster.value_or("");
+  if (cluster.empty()) {
+    return fail(ErrorCode::invalid_argument, "which cluster? Give --cluster, for example --cluster 16x4");
+  }
+  EBB_ASSIGN_OR_RETURN(setup.cluster, spec::parse_cluster(cluster));
+
+  const std::string path = !flags.trace.empty() ? flags.trace : base.trace.value_or("");
+  if (path.empty()) {
+    return fail(ErrorCode::invalid_argument, "which jobs? Give --trace FILE, or a scenario that names a trace");
+  }
+  trace::ReadOptions read;
+  // A format in the scenario is that of the scenario's trace.
+  const std::string format = !flags.format.empty() ? flags.format : flags.trace.empty() ? base.format.value_or("") : "";
+  if (!format.empty()) {
+    EBB_ASSIGN_OR_RETURN(read.format, trace::parse_format(format));
+  }
+  read.procs_per_gpu = flags.procs_per_gpu.value_or(base.procs_per_gpu.value_or(1));
+  read.skip_bad_rows = flags.skip_bad_rows;
+  EBB_ASSIGN_OR_RETURN(trace::ReadResult result, trace::read_workload(path, read));
+  setup.workload = std::move(result.workload);
+  if (result.report.rows_skipped > 0) {
+    for (const std::string& row : result.report.first_bad_rows) context.warn(row);
+    setup.workload.warnings.push_back(
+        fmt::format("{} rows of the trace could not be read and were left out", result.report.rows_skipped));
+  }
+  return setup;
+}
+
+}  // namespace ebb::cli

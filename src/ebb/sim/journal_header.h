@@ -1,0 +1,28 @@
+#pragma once
+
+/// The header of a simulator's journal: all that a replay needs beside the events.
+
+#include <string>
+
+#include "ebb/base/result.h"
+#include "ebb/model/cluster.h"
+#include "ebb/sim/simulator.h"
+
+namespace ebb::sim {
+
+/// A JSON object for trace::JournalWriter.
+std::string journal_header(const ClusterSpec& cluster, const Workload& workload, const SimOptions& options);
+
+struct ReplaySetup {
+  ClusterSpec cluster;
+  std::string policy;
+  std::vector<std::pair<std::string, std::string>> set;
+  Duration quantum{};
+};
+/// Errors: invalid_argument for a header that this simulator did not write.
+Result<ReplaySetup> parse_journal_header(const std::string& header);
+
+/// The resolution of time in a run.
+Duration quantum_of(spec::TimeModel time);
+
+}  // namespace ebb::sim
