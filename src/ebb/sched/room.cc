@@ -43,6 +43,13 @@ bool Room::usable(NodeId node) const {
   return state_.capacity().up(node) && !state_.capacity().draining(node);
 }
 
+// Of a node's GPUs in all_; those that nobody holds are never more than what is left.
+void Room::take_of(NodeId node, GpuCount gpus) {
+  const GpuCount rest = all_->available(node) - gpus;
+  all_->set_available(node, rest);
+  idle_->set_available(node, std::min(idle_->available(node), rest));
+}
+
 bool Room::might_fit(const JobClass& job_class) const {
   return std::any_of(job_class.options.begin(), job_class.options.end(), [&](GroupMask option) {
     GpuCount sum = 0;
@@ -68,7 +75,7 @@ bool Room::keep(JobId id) {
     for (const NodeShare& share : job.allocation) {
       if (!usable(share.node)) continue;
       left_total_ -= share.gpus;
-      if (all_) all_->set_available(share.node, all_->available(share.node) - share.gpus);
+      if (all_) take_of(share.node, share.gpus);
     }
     return true;
   }
@@ -116,9 +123,7 @@ bool Room::reserve(JobId id, Admission& admission) {
         if (!place) continue;
         for (const NodeShare& share : *place) {
           take(all_->group_of(share.node), share.gpus);
-          const GpuCount rest = all_->available(share.node) - share.gpus;
-          all_->set_available(share.node, rest);
-          idle_->set_available(share.node, std::min(idle_->available(share.node), rest));
+          take_of(share.node, share.gpus);
         }
         admission.allocation = std::move(place);
         return true;

@@ -44,6 +44,7 @@ class Room {
 
   bool reserve(JobId job, Admission& admission);
   bool usable(NodeId node) const;
+  void take_of(NodeId node, GpuCount gpus);
 
   const State& state_;
   const Placement& placement_;

@@ -11,6 +11,7 @@ Result<FaultSource> FaultSource::make(const spec::Faults& faults, std::size_t no
   source.quantum_ = quantum;
   source.down_.resize(nodes);
   source.drains_.resize(nodes);
+  source.endless_.resize(nodes);
   const auto to_quantum = [&](Duration d) { return (d + quantum / 2) / quantum * quantum; };
   for (const spec::NodeOutage& outage : faults.outages) {
     if (outage.node >= nodes) {
@@ -18,10 +19,10 @@ Result<FaultSource> FaultSource::make(const spec::Faults& faults, std::size_t no
                   outage.node, nodes - 1);
     }
     const Time at(to_quantum(outage.at.time_since_epoch()));
-    source.push({at, outage.node, outage.drain ? Kind::drain : Kind::fail, false});
+    source.push({at, outage.node, outage.drain ? Kind::drain : Kind::fail, false, !outage.lasts});
     if (outage.lasts) {
       source.push({at + std::max(to_quantum(*outage.lasts), quantum), outage.node,
-                   outage.drain ? Kind::undrain : Kind::repair, false});
+                   outage.drain ? Kind::undrain : Kind::repair, false, false});
     }
   }
   if (faults.mtbf) {
@@ -29,7 +30,7 @@ Result<FaultSource> FaultSource::make(const spec::Faults& faults, std::size_t no
     source.mttr_ = faults.mttr;
     for (NodeId node = 0; node < nodes; ++node) {
       source.random_.emplace_back(seed, fmt::format("node-faults-{}", node));
-      source.push({source.after(Time(), node, source.mtbf_), node, Kind::fail, true});
+      source.push({source.after(Time(), node, source.mtbf_), node, Kind::fail, true, false});
     }
   }
   return source;
@@ -57,15 +58,16 @@ void FaultSource::take(Time now, std::vector<Event>& events) {
   while (!changes_.empty() && changes_.top().at == now) {
     const Change change = changes_.top();
     changes_.pop();
+    if (change.endless) ++endless_[change.node];
     switch (change.kind) {
       case Kind::fail:
         if (down_[change.node]++ == 0) events.emplace_back(NodeFailed{change.node});
-        if (change.random) push({after(now, change.node, mttr_), change.node, Kind::repair, true});
+        if (change.random) push({after(now, change.node, mttr_), change.node, Kind::repair, true, false});
         break;
       case Kind::repair:
         --recoveries_;
         if (--down_[change.node] == 0) events.emplace_back(NodeRepaired{change.node});
-        if (change.random) push({after(now, change.node, mtbf_), change.node, Kind::fail, true});
+        if (change.random) push({after(now, change.node, mtbf_), change.node, Kind::fail, true, false});
         break;
       case Kind::drain:
         if (drains_[change.node]++ == 0) events.emplace_back(NodeDrained{change.node});

@@ -23,6 +23,8 @@ class FaultSource {
   std::optional<Time> next() const;
   /// Whether something will come back: a repair, or the end of a drain.
   bool recovery_ahead() const { return recoveries_ > 0; }
+  /// Whether the node failed or drains under an outage without end.
+  bool gone_for_good(NodeId node) const { return endless_[node] > 0; }
   /// Takes all changes at `now` (= next()).
   void take(Time now, std::vector<Event>& events);
 
@@ -33,6 +35,7 @@ class FaultSource {
     NodeId node = 0;
     Kind kind = Kind::fail;
     bool random = false;
+    bool endless = false;
 
     auto key() const { return std::tie(at, node, kind); }
     bool operator>(const Change& other) const { return key() > other.key(); }
@@ -46,9 +49,10 @@ class FaultSource {
   Duration quantum_{1};
   std::priority_queue<Change, std::vector<Change>, std::greater<>> changes_;
   std::size_t recoveries_ = 0;
-  std::vector<Random> random_;         // by node
-  std::vector<std::uint32_t> down_;    // by node: outages that cover now
-  std::vector<std::uint32_t> drains_;  // by node
+  std::vector<Random> random_;          // by node
+  std::vector<std::uint32_t> down_;     // by node: outages that cover now
+  std::vector<std::uint32_t> drains_;   // by node
+  std::vector<std::uint32_t> endless_;  // by node: outages without end so far
 };
 
 }  // namespace ebb::sim

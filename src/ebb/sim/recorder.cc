@@ -28,6 +28,7 @@ Distribution distribution_of(std::vector<double> seconds) {
 }
 
 void Recorder::advance(const State& state, Time now) {
+  if (now <= last_) return;
   active_seconds_ += static_cast<double>(state.active_count()) * to_seconds(now - last_);
   last_ = now;
 }

@@ -10,6 +10,7 @@ void SeriesBuilder::set(Time at, double value) {
 }
 
 void SeriesBuilder::advance(Time to) {
+  if (to <= last_) return;  // also what happens before the start
   while (to - start_ > bucket_ * kBuckets) {
     const std::size_t pairs = (value_seconds_.size() + 1) / 2;
     value_seconds_.resize(2 * pairs, 0.0);

@@ -13,11 +13,11 @@ namespace ebb::sim {
 
 class SeriesBuilder {
  public:
-  static constexpr std::size_t kBuckets = 1024;
+  static constexpr std::int64_t kBuckets = 1024;
 
   explicit SeriesBuilder(Time start) : start_(start), last_(start) {}
 
-  /// The value from `at` on; times do not go backwards.
+  /// The value from `at` on; times do not go backwards. What happens before the start counts from the start.
   void set(Time at, double value);
   /// Everything up to `end`, with the last bucket's mean over the part of it that was covered.
   Series finish(Time end);

@@ -85,14 +85,29 @@ class Engine {
     if (!ends_.empty()) consider(ends_.top().at);
     if (!answers_.empty()) consider(answers_.top().at);
     if (const auto tick = next_tick()) consider(*tick);
-    // Faults alone go on for ever; they matter while there are jobs, and change something for waiting ones only if
-    // something comes back.
-    const bool jobs_ahead = next.has_value();
-    if (const auto fault = faults_.next();
-        fault && (jobs_ahead || (state().waiting_count() > 0 && faults_.recovery_ahead()))) {
-      consider(*fault);
-    }
+    // Faults go on for ever: they count while something else is ahead, or while jobs wait for a repair.
+    if (const auto fault = faults_.next(); fault && (next || repair_would_help())) consider(*fault);
     return next;
+  }
+
+  // Whether some waiting job could run if every node came back that ever will.
+  bool repair_would_help() const {
+    if (state().waiting_count() == 0 || !faults_.recovery_ahead()) return false;
+    const sched::Capacity& capacity = state().capacity();
+    std::vector<GpuCount> group_gpus(capacity.free().group_count());
+    for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
+      if (!faults_.gone_for_good(n)) group_gpus[capacity.free().group_of(n)] += capacity.spec().nodes[n].gpus;
+    }
+    const auto fits = [&](const sched::JobClass& job_class) {
+      return std::any_of(job_class.options.begin(), job_class.options.end(), [&](sched::GroupMask option) {
+        GpuCount sum = 0;
+        for (sched::GroupId g = 0; g < group_gpus.size(); ++g) sum += (option >> g & 1) != 0 ? group_gpus[g] : 0;
+        return sum >= job_class.gpus;
+      });
+    };
+    return std::any_of(state().jobs().begin(), state().jobs().end(), [&](const JobState& job) {
+      return job.phase == JobPhase::waiting && fits(capacity.job_class(job.job_class));
+    });
   }
 
   // The time of the next tick that nothing but the clock causes.

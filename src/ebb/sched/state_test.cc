@@ -1,0 +1,166 @@
+#include "ebb/sched/state.h"
+
+#include <gtest/gtest.h>
+
+#include "ebb/sched/test_cluster.h"
+
+namespace ebb::sched {
+namespace {
+
+class Fold : public ::testing::Test {
+ protected:
+  void ok(const Event& event, int t) {
+    const auto folded = state_.fold(event, at(t));
+    ASSERT_TRUE(folded) << folded.error().message;
+    consistent();
+  }
+  void ok(const Decision& decision, int t) {
+    const auto folded = state_.fold(decision, at(t));
+    ASSERT_TRUE(folded) << folded.error().message;
+    consistent();
+  }
+  template <typename What>
+  void refused(const What& what, int t, const std::string& part) {
+    const auto folded = state_.fold(what, at(t));
+    ASSERT_FALSE(folded);
+    EXPECT_EQ(folded.error().code, ErrorCode::internal);
+    EXPECT_NE(folded.error().message.find(part), std::string::npos) << folded.error().message;
+    consistent();
+  }
+  void consistent() const {
+    const auto checked = check_invariants(state_);
+    ASSERT_TRUE(checked) << checked.error().message;
+  }
+  void submit(JobId id, GpuCount gpus, int t = 0) { ok(Event(JobSubmitted{id, test_job(gpus)}), t); }
+  void run(JobId id, const Allocation& allocation, int t) {
+    ok(Decision(Start{id, allocation}), t);
+    state_.clear_launchable();
+    ok(Event(JobStarted{id, at(t)}), t);
+  }
+
+  State state_{test_cluster(2, 4)};
+};
+
+TEST_F(Fold, AccountsForALifeWithAPreemption) {
+  submit(0, 4);
+  run(0, {{0, 4}}, 10);
+  ok(Decision(Preempt{0}), 30);
+  ok(Event(JobStopped{0, std::chrono::seconds(20)}), 35);
+  run(0, {{1, 4}}, 40);
+  ok(Event(JobFinished{0}), 100);
+  const JobState& job = state_.job(0);
+  EXPECT_EQ(job.phase, JobPhase::finished);
+  EXPECT_EQ(job.first_start, at(10));
+  EXPECT_EQ(job.end, at(100));
+  EXPECT_EQ(job.pending, std::chrono::seconds(10 + 5));
+  EXPECT_EQ(job.held, std::chrono::seconds(25 + 60));
+  EXPECT_EQ(job.incarnations, 2U);
+  EXPECT_EQ(job.preemptions, 1U);
+}
+
+TEST_F(Fold, NeverGivesAGpuTwice) {
+  submit(0, 3);
+  submit(1, 2);
+  run(0, {{0, 3}}, 1);
+  refused(Decision(Start{1, {{0, 2}}}), 2, "has 1 to give");
+  ok(Decision(Start{1, {{0, 1}, {1, 1}}}), 2);
+}
+
+TEST_F(Fold, GangsAreWholeAndAllocationsInOrder) {
+  submit(0, 4);
+  refused(Decision(Start{0, {{0, 3}}}), 1, "a gang is whole or not");
+  refused(Decision(Start{0, {{1, 2}, {0, 2}}}), 1, "in order of node");
+  refused(Decision(Start{0, {{0, 2}, {0, 2}}}), 1, "in order of node");
+  refused(Decision(Start{0, {{7, 4}}}), 1, "the cluster has 2 nodes");
+  refused(Decision(Start{5, {{0, 4}}}), 1, "never submitted");
+}
+
+TEST_F(Fold, RefusesWhatDoesNotFitThePhase) {
+  submit(0, 1);
+  refused(Event(JobStarted{0, at(1)}), 1, "which is waiting");
+  refused(Event(JobFinished{0}), 1, "which is waiting");
+  refused(Decision(Preempt{0}), 1, "which is waiting");
+  run(0, {{0, 1}}, 1);
+  refused(Decision(Start{0, {{1, 1}}}), 2, "which is running");
+  refused(Event(JobStopped{0, {}}), 2, "which is running");
+  ok(Event(JobFinished{0}), 3);
+  refused(Event(JobFailed{0, {}}), 4, "which is finished");
+  refused(Event(Tick{}), 2, "time runs backwards");
+  refused(Event(JobSubmitted{3, test_job(1)}), 5, "the next number is 1");
+  refused(Event(JobSubmitted{1, test_job(0)}), 5, "with 0 GPUs");
+}
+
+TEST_F(Fold, GpusOfAStoppingJobArePromisedButNotFree) {
+  submit(0, 4);
+  submit(1, 4);
+  run(0, {{0, 4}}, 1);
+  ok(Decision(Preempt{0}), 2);
+  EXPECT_EQ(state_.capacity().available(0), 4);
+  ok(Decision(Start{1, {{0, 4}}}), 2);
+  EXPECT_EQ(state_.capacity().available(0), 0);
+  EXPECT_TRUE(state_.launchable().empty());
+  refused(Event(JobStarted{1, at(3)}), 3, "which is starting");  // its GPUs are still held by job 0
+  ok(Event(JobStopped{0, {}}), 4);
+  EXPECT_EQ(state_.launchable(), std::vector<JobId>{1});
+  ok(Event(JobStarted{1, at(5)}), 5);
+}
+
+TEST_F(Fold, APromiseIsMetFromSeveralHoldersAndGivenBackOnFailure) {
+  submit(0, 2);
+  submit(1, 2);
+  submit(2, 4);
+  run(0, {{0, 2}}, 1);
+  run(1, {{0, 2}}, 1);
+  ok(Decision(Preempt{0}), 2);
+  ok(Decision(Preempt{1}), 2);
+  ok(Decision(Start{2, {{0, 4}}}), 2);
+  ok(Event(JobStopped{0, {}}), 3);
+  EXPECT_TRUE(state_.launchable().empty());
+  ok(Event(JobFailed{2, {}}), 4);  // the start is given up half way
+  EXPECT_EQ(state_.capacity().available(0), 4);
+  ok(Event(JobFinished{1}), 5);  // it finished before it could be stopped
+  EXPECT_EQ(state_.gpus_held(), 0);
+  EXPECT_EQ(state_.job(2).failures, 1U);
+}
+
+TEST_F(Fold, FailedAndDrainingNodesGiveNothing) {
+  submit(0, 4);
+  run(0, {{0, 4}}, 1);
+  ok(Event(NodeDrained{1}), 2);
+  EXPECT_EQ(state_.capacity().available(1), 0);
+  ok(Event(NodeFailed{0}), 3);
+  ok(Event(JobFailed{0, {}}), 3);
+  refused(Decision(Start{0, {{0, 4}}}), 4, "it failed");
+  refused(Decision(Start{0, {{1, 4}}}), 4, "has 0 to give");
+  ok(Event(NodeUndrained{1}), 5);
+  run(0, {{1, 4}}, 5);
+  ok(Event(NodeRepaired{0}), 6);
+  EXPECT_EQ(state_.capacity().available(0), 4);
+}
+
+TEST(Eligibility, GangsKeepToTheirTypeAndPool) {
+  ClusterSpec cluster;
+  add_nodes(cluster, 1, 4, "a100", "training");
+  add_nodes(cluster, 1, 4, "t4", "training");
+  add_nodes(cluster, 1, 4, "t4", "serving");
+  State state(cluster);
+  JobSpec job = test_job(6);
+  ASSERT_TRUE(state.fold(Event(JobSubmitted{0, job}), at(0)));
+  EXPECT_FALSE(state.class_of(0).possible());  // no type has 6 in the pool "training", where unnamed pools go
+  job = test_job(2);
+  job.pool = "serving";
+  ASSERT_TRUE(state.fold(Event(JobSubmitted{1, job}), at(0)));
+  EXPECT_FALSE(state.fold(Decision(Start{1, {{1, 2}}}), at(0)));
+  EXPECT_TRUE(state.fold(Decision(Start{1, {{2, 2}}}), at(0)));
+  job = test_job(2);
+  ASSERT_TRUE(state.fold(Event(JobSubmitted{2, job}), at(0)));
+  EXPECT_FALSE(state.fold(Decision(Start{2, {{0, 1}, {1, 1}}}), at(0)));  // two types
+  EXPECT_FALSE(state.fold(Decision(Start{2, {{2, 2}}}), at(0)));          // serving pool
+  EXPECT_TRUE(state.fold(Decision(Start{2, {{0, 2}}}), at(0)));
+  job.gpu_type = "h100";
+  ASSERT_TRUE(state.fold(Event(JobSubmitted{3, job}), at(0)));
+  EXPECT_FALSE(state.class_of(3).possible());
+}
+
+}  // namespace
+}  // namespace ebb::sched
