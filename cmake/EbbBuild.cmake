@@ -1,4 +1,4 @@
-# How every target of ebb is built: ebb_module, ebb_program, ebb_test.
+# How every target of ebb is built: ebb_module, ebb_program, ebb_test, ebb_fuzz.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -6,7 +6,6 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_CXX_FLAGS_DEV "-O1 -g1 -D_GLIBCXX_ASSERTIONS")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
-set_property(GLOBAL PROPERTY ALLOW_DUPLICATE_CUSTOM_TARGETS ON)
 
 find_program(EBB_CCACHE ccache)
 if(EBB_CCACHE)
@@ -20,7 +19,6 @@ add_library(ebb_flags INTERFACE)
 # Same bytes out for the same input: no fused multiply-add chosen by the compiler.
 target_compile_options(ebb_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
 target_include_directories(ebb_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
-target_compile_definitions(ebb_flags INTERFACE FMT_HEADER_ONLY=0)
 find_program(EBB_MOLD mold)
 if(EBB_MOLD)
   target_link_options(ebb_flags INTERFACE -fuse-ld=mold)
@@ -29,7 +27,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # ccache and precompiled headers agree only so.
   target_compile_options(ebb_flags INTERFACE -fpch-preprocess)
 else()
-  target_compile_options(ebb_flags INTERFACE $<$<BOOL:${EBB_PCH}>:-Xclang> $<$<BOOL:${EBB_PCH}>:-fno-pch-timestamp>)
+  target_compile_options(ebb_flags INTERFACE "$<$<BOOL:${EBB_PCH}>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 if(EBB_SANITIZE)
   target_compile_options(ebb_flags INTERFACE -fsanitize=${EBB_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -96,6 +94,14 @@ function(ebb_program name)
   ebb_target_settings(${name})
   list(TRANSFORM ARG_DEPS PREPEND ebb_)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# ebb_fuzz(name SOURCE file DEPS modules): the libFuzzer program fuzz_<name>; its seeds are in fuzz/corpus/<name>, its
+# words, if any, in fuzz/<name>.dict. ./run fuzz finds it.
+function(ebb_fuzz name)
+  cmake_parse_arguments(ARG "" "SOURCE" "DEPS" ${ARGN})
+  ebb_program(fuzz_${name} SOURCE ${ARG_SOURCE} DEPS ${ARG_DEPS})
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 
 # ebb_embed(target SYMBOL name FILES ...): compiles files into `target` as an array of {name, bytes}; declared by

@@ -32,7 +32,7 @@ using GpuCount = std::int32_t;
 
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 365 * 100);
 /// Later than anything that happens; also "never".
-inline constexpr Time kEndOfTime = Time(std::chrono::hours(24 * 365 * 250));
+inline constexpr Time kEndOfTime = Time(std::chrono::hours(24 * 365 * 150));
 
 /// Seconds as a double, for figures and plots (not for decisions).
 double to_seconds(Duration d);

@@ -1,0 +1,21 @@
+#include "ebb/policies/all.h"
+
+#include "ebb/policies/backfill/backfill.h"
+#include "ebb/policies/drf/drf.h"
+#include "ebb/policies/fifo/fifo.h"
+#include "ebb/policies/srtf/srtf.h"
+#include "ebb/policies/tiresias/tiresias.h"
+
+namespace ebb::policies {
+
+sched::Registry all() {
+  sched::Registry registry;
+  register_fifo(registry);
+  register_backfill(registry);
+  register_srtf(registry);
+  register_tiresias(registry);
+  register_drf(registry);
+  return registry;
+}
+
+}  // namespace ebb::policies

@@ -1,0 +1,114 @@
+#pragma once
+
+/// The GPUs of the cluster: who may use which, what is held, what is being given back, what is promised.
+///
+/// Of the GPUs of a node, `held` belong to jobs until their processes are confirmed gone. Of these, `releasing` are
+/// held by jobs that were told to stop and promised to nobody; `promised` will pass to a new job once they are
+/// confirmed free. What a decision may use is `free + releasing` on nodes that are up and not draining (available()).
+///
+/// Eligibility: a job may name a GPU type and a pool. A gang never mixes GPU types; within one type it may span pools.
+/// A job that names no pool runs in the pool "training" if the cluster has one, otherwise anywhere.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ebb/model/cluster.h"
+#include "ebb/model/job.h"
+#include "ebb/sched/free_index.h"
+
+namespace ebb::sched {
+
+/// Jobs with the same gang size and the same eligible groups are interchangeable to a placement: one class.
+using ClassId = std::uint32_t;
+
+struct JobClass {
+  GpuCount gpus = 0;
+  std::vector<GroupMask> options;  ///< one a GPU type that the job may use, in order of the cluster
+  GroupMask groups = 0;            ///< all of them together
+  GpuCount largest = 0;            ///< GPUs of the largest option when the cluster is empty and whole
+
+  bool possible() const { return gpus <= largest; }
+};
+
+class Capacity {
+ public:
+  explicit Capacity(ClusterSpec spec);
+
+  const ClusterSpec& spec() const { return spec_; }
+  GpuCount total_gpus() const { return total_gpus_; }
+  GpuCount type_gpus(std::size_t type) const { return type_gpus_[type]; }
+  std::size_t type_count() const { return type_gpus_.size(); }
+  std::size_t type_of_group(GroupId group) const { return group_type_[group]; }
+  const FreeIndex& free() const { return free_; }
+
+  /// The class of a job; made when first seen.
+  ClassId class_of(const JobSpec& job);
+  const JobClass& job_class(ClassId id) const { return classes_[id]; }
+  std::size_t class_count() const { return classes_.size(); }
+
+  bool up(NodeId node) const { return nodes_[node].up; }
+  bool draining(NodeId node) const { return nodes_[node].draining; }
+  void set_up(NodeId node, bool up);
+  void set_draining(NodeId node, bool draining);
+  GpuCount available(NodeId node) const { return free_.available(node); }
+  GpuCount held(NodeId node) const { return nodes_[node].held; }
+  GpuCount releasing(NodeId node) const { return nodes_[node].releasing; }
+  GpuCount promised(NodeId node) const { return nodes_[node].promised; }
+  /// GPUs of the group on nodes that are up and not draining, held or not.
+  GpuCount usable_gpus(GroupId group) const { return group_usable_[group]; }
+  /// Nodes that failed or are draining.
+  std::size_t unusable_nodes() const { return unusable_nodes_; }
+
+  /// How few nodes can hold `gpus` in the groups, counting every GPU of the nodes that are up and not draining as
+  /// free; 0 if they cannot.
+  std::size_t least_nodes(GroupMask groups, GpuCount gpus) const;
+
+  /// Takes available GPUs for `job`: free ones at once, the rest as promises. Returns how many were promised.
+  GpuCount take(JobId job, const Allocation& allocation);
+  /// The holder was told to stop.
+  void begin_release(const Allocation& allocation);
+  /// The GPUs are confirmed free. `releasing` tells whether begin_release() came before. Promises on these nodes are
+  /// met in the order in which they were made; each (job, gpus) met is appended to `met`.
+  void release(const Allocation& allocation, bool releasing, std::vector<std::pair<JobId, GpuCount>>& met);
+  /// Gives up what `job` took, including promises not met yet.
+  void cancel(JobId job, const Allocation& allocation, std::vector<std::pair<JobId, GpuCount>>& met);
+
+ private:
+  struct Node {
+    GpuCount total = 0;
+    GpuCount held = 0;
+    GpuCount releasing = 0;
+    GpuCount promised = 0;
+    bool up = true;
+    bool draining = false;
+  };
+  struct Promise {
+    JobId job = 0;
+    NodeId node = 0;
+    GpuCount gpus = 0;
+  };
+
+  void refresh(NodeId node);
+  void count_usable(NodeId node, bool usable);
+  void give_back(NodeId node, GpuCount gpus, bool releasing, std::vector<std::pair<JobId, GpuCount>>& met);
+
+  ClusterSpec spec_;
+  std::vector<Node> nodes_;
+  std::vector<std::pair<std::string, std::string>> group_names_;  // (type, pool)
+  std::vector<std::size_t> group_type_;
+  std::vector<GroupMask> type_groups_;
+  std::vector<GpuCount> type_gpus_;
+  std::vector<GpuCount> group_gpus_;
+  std::vector<std::vector<std::uint32_t>> usable_nodes_of_size_;  // by group, by total GPUs: nodes up, not draining
+  std::vector<GpuCount> group_usable_;
+  std::size_t unusable_nodes_ = 0;
+  GpuCount total_gpus_ = 0;
+  FreeIndex free_;
+  std::vector<JobClass> classes_;
+  std::vector<std::pair<std::pair<GpuCount, GroupMask>, ClassId>> class_index_;  // sorted
+  std::vector<Promise> promises_;                                                // oldest first; empty nearly always
+};
+
+}  // namespace ebb::sched

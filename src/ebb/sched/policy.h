@@ -1,0 +1,88 @@
+#pragma once
+
+/// What a policy is to the core. A policy holds only its memory (queues, counters, weights): it is part of the state,
+/// copied with it, and changes only by what the core tells it, so that a replay of the journal gives the same
+/// decisions. It reads no clock, file or unseeded random number, and looks at no job that the event did not touch
+/// unless the decision needs it.
+///
+/// Order of calls within one step: the hook of each event after it was folded, then decide() if the step has a Tick.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ebb/base/result.h"
+#include "ebb/model/event.h"
+#include "ebb/sched/placement.h"
+#include "ebb/sched/state.h"
+
+namespace ebb::sched {
+
+/// Why a job entered the queue.
+enum class Queued : std::uint8_t { submitted, failed, stopped };
+
+/// One decision round: what a policy may look at and do. Every decision is validated and folded at once, so that the
+/// state shows its effect to the next one.
+class Turn {
+ public:
+  Turn(State& state, Time now, Duration quantum, std::vector<Decision>& decisions)
+      : state_(state), now_(now), quantum_(quantum), decisions_(decisions) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  const State& state() const { return state_; }
+  Time now() const { return now_; }
+  /// The resolution of the driver's clock: 1 ns, or 1 s where time is counted in whole seconds.
+  Duration quantum() const { return quantum_; }
+
+  /// A refused decision ends the round: the error is kept, later decisions are ignored, the step returns it.
+  void start(JobId job, Allocation allocation) { decide(Start{job, std::move(allocation)}); }
+  void preempt(JobId job) { decide(Preempt{job}); }
+  void request_plan(std::uint64_t plan, std::string input) { decide(PlanRequest{plan, std::move(input)}); }
+  /// Asks for a tick at `at` (>= now) at the latest, even if nothing happens before.
+  void wake_at(Time at) {
+    if (!wake_ || at < *wake_) wake_ = at;
+  }
+
+  std::optional<Time> wake() const { return wake_; }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void decide(Decision decision);
+
+  State& state_;
+  Time now_;
+  Duration quantum_;
+  std::vector<Decision>& decisions_;
+  std::optional<Time> wake_;
+  std::optional<Error> error_;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  /// A copy with all memory: a fork of the state for a what-if question.
+  virtual std::unique_ptr<Policy> clone() const = 0;
+
+  /// The job waits now. Jobs that the cluster can never hold are not shown to the policy.
+  virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;
+  /// The start is confirmed: the job runs since now.
+  virtual void on_started(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
+  /// The job no longer holds GPUs because it finished, failed or stopped; for the last two on_queued() follows.
+  /// `state.job(job)` shows the job after the event.
+  virtual void on_released(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
+  virtual void on_plan_ready(const State& /*state*/, const PlanReady& /*answer*/, Time /*now*/) {}
+
+  virtual void decide(Turn& turn) = 0;
+
+  /// Why a waiting job waits, as of the last decide().
+  virtual Reason explain(const State& state, JobId job, Time now) const = 0;
+
+  /// The long work behind PlanRequest: a pure function of its input, run outside the step, maybe on another thread.
+  virtual std::string plan(const std::string& /*input*/) const { return {}; }
+};
+
+/// The GPU counts of a reason for this job.
+Reason reason_for(const State& state, JobId job, ReasonCode code);
+
+}  // namespace ebb::sched

@@ -1,0 +1,62 @@
+#pragma once
+
+/// Policies by name. Each policy folder gives one register_<system>() that adds its PolicyInfo; policies/all.cc calls
+/// them: the only list.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ebb/base/result.h"
+#include "ebb/sched/options.h"
+#include "ebb/sched/policy.h"
+
+namespace ebb::sched {
+
+/// What every policy is made from: its options, and the placement that the common option `placement` names.
+struct PolicyArguments {
+  Options options;
+  std::shared_ptr<const Placement> placement;
+};
+
+/// Whether a policy looks at true run times, which only a simulation knows.
+enum class Oracle : std::uint8_t {
+  no,
+  without_requested_time,  ///< for jobs whose owner gave no time
+  yes,
+};
+
+struct PolicyInfo {
+  std::string name;
+  std::string summary;  ///< one sentence
+  std::string source;   ///< paper or system
+  Oracle oracle = Oracle::no;
+  bool preemptive = false;
+  std::vector<OptionSpec> options;
+  /// Errors: invalid_argument for options that are valid alone but not together.
+  std::function<Result<std::unique_ptr<Policy>>(const PolicyArguments&)> make;
+};
+
+class Registry {
+ public:
+  void add(PolicyInfo info);
+  const std::vector<PolicyInfo>& policies() const { return policies_; }
+
+  /// Errors: not_found listing the known names.
+  Result<const PolicyInfo*> find(std::string_view name) const;
+
+  /// Errors: not_found for the name; invalid_argument for an option.
+  Result<std::unique_ptr<Policy>> make(std::string_view name,
+                                       std::span<const std::pair<std::string, std::string>> assignments) const;
+
+  /// Options that every policy takes beside its own.
+  static std::span<const OptionSpec> common_options();
+
+ private:
+  std::vector<PolicyInfo> policies_;
+};
+
+}  // namespace ebb::sched

@@ -1,0 +1,63 @@
+#pragma once
+
+/// The scheduler core: state, policy, and the step function that both drivers use (sim with virtual, control with wall
+/// time). It never sleeps, reads a clock, opens a file or draws an unseeded random number.
+///
+///   step(events of one time, now) -> decisions, reasons, next_wake_at
+///
+/// A step folds its events, then, if one of them is a Tick, lets the policy decide and folds the decisions. Feeding the
+/// recorded events to a fresh Scheduler gives the recorded decisions again. Copying a Scheduler forks it.
+/// Not thread-safe; different Schedulers are independent.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ebb/base/result.h"
+#include "ebb/model/event.h"
+#include "ebb/sched/policy.h"
+#include "ebb/sched/state.h"
+
+namespace ebb::sched {
+
+struct StepResult {
+  std::vector<Decision> decisions;
+  /// Jobs that began to wait and were not started by this step, with the reason; explain() tells it at any later time.
+  std::vector<std::pair<JobId, Reason>> reasons;
+  /// When the policy wants to decide even if nothing happens before.
+  std::optional<Time> next_wake_at;
+};
+
+class Scheduler {
+ public:
+  /// `quantum`: see Turn::quantum().
+  Scheduler(ClusterSpec cluster, std::unique_ptr<Policy> policy, Duration quantum = Duration(1));
+  Scheduler(const Scheduler& other);
+  Scheduler(Scheduler&&) noexcept = default;
+  Scheduler& operator=(const Scheduler&) = delete;
+  Scheduler& operator=(Scheduler&&) noexcept = default;
+  ~Scheduler() = default;
+
+  /// Clears and fills `result`. Errors: internal, if an event does not fit the state or the policy decided something
+  /// that would break an invariant; the scheduler must not be used on after that.
+  Result<void> step(std::span<const Event> events, Time now, StepResult& result);
+
+  const State& state() const { return state_; }
+  const Policy& policy() const { return *policy_; }
+  /// Takes the jobs that can be launched now: started, and every promised GPU is free.
+  std::vector<JobId> take_launchable();
+  /// Why a waiting job waits.
+  Reason explain(JobId job, Time now) const;
+
+ private:
+  void tell_policy(const Event& event, Time now);
+
+  State state_;
+  std::unique_ptr<Policy> policy_;
+  Duration quantum_;
+  std::vector<JobId> fresh_;  // queued since the last tick
+};
+
+}  // namespace ebb::sched

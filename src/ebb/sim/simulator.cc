@@ -1,0 +1,425 @@
+#include "ebb/sim/simulator.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <queue>
+
+#include "ebb/base/check.h"
+#include "ebb/sched/room.h"
+#include "ebb/sim/fault_source.h"
+#include "ebb/sim/recorder.h"
+#include "ebb/spec/cluster.h"
+#include "ebb/trace/journal.h"
+
+namespace ebb::sim {
+namespace {
+
+using sched::JobPhase;
+using sched::JobState;
+using sched::State;
+
+constexpr int kMaxTicksAtOneTime = 10'000;
+constexpr std::uint64_t kProgressEvery = 4096;
+
+class Engine {
+ public:
+  Engine(const Workload& workload, const SimOptions& options, const sched::Options& sim_values,
+         sched::Scheduler scheduler, FaultSource faults, const SimHooks& hooks)
+      : workload_(workload),
+        options_(options),
+        charge_first_start_(sim_values.get<bool>("charge_first_start")),
+        plan_delay_(sim_values.get<Duration>("plan_delay")),
+        scheduler_(std::move(scheduler)),
+        faults_(std::move(faults)),
+        hooks_(hooks),
+        recorder_(start_of(workload)) {}
+
+  Result<void> run() {
+    while (true) {
+      const std::optional<Time> next = next_time();
+      if (!next) return {};
+      if (*next >= kEndOfTime) {
+        return fail(ErrorCode::failed_precondition,
+                    "the schedule runs past {} years; are the run times of the trace in seconds?",
+                    std::chrono::duration_cast<std::chrono::hours>(kEndOfTime.time_since_epoch()).count() / 24 / 365);
+      }
+      EBB_RETURN_IF_ERROR(batch(*next));
+    }
+  }
+
+  void fill(SimResult& result) const {
+    recorder_.fill(scheduler_.state(), now_, result);
+    result.steps = steps_;
+    result.events = events_;
+  }
+
+ private:
+  struct End {
+    Time at{};
+    JobId job = 0;
+    auto key() const { return std::tie(at, job); }
+    bool operator>(const End& other) const { return key() > other.key(); }
+  };
+  struct Answer {
+    Time at{};
+    PlanReady plan;
+    bool operator>(const Answer& other) const { return std::tie(at, plan.plan) > std::tie(other.at, other.plan.plan); }
+  };
+
+  static Time start_of(const Workload& workload) {
+    return workload.jobs.empty() ? Time() : workload.jobs.front().submit;
+  }
+
+  const State& state() const { return scheduler_.state(); }
+
+  std::optional<Time> next_time() {
+    while (!ends_.empty() && !is_due(ends_.top())) ends_.pop();  // of incarnations that were stopped
+    std::optional<Time> next;
+    const auto consider = [&](Time at) {
+      if (!next || at < *next) next = at;
+    };
+    if (arrived_ < workload_.jobs.size()) consider(workload_.jobs[arrived_].submit);
+    if (!ends_.empty()) consider(ends_.top().at);
+    if (!answers_.empty()) consider(answers_.top().at);
+    if (const auto tick = next_tick()) consider(*tick);
+    // Faults alone go on for ever; they matter while there are jobs, and change something for waiting ones only if
+    // something comes back.
+    const bool jobs_ahead = next.has_value();
+    if (const auto fault = faults_.next();
+        fault && (jobs_ahead || (state().waiting_count() > 0 && faults_.recovery_ahead()))) {
+      consider(*fault);
+    }
+    return next;
+  }
+
+  // The time of the next tick that nothing but the clock causes.
+  std::optional<Time> next_tick() const {
+    if (!options_.round) return wake_;
+    if (state().active_count() == 0) return std::nullopt;
+    if (changed_since_tick_) return round_up(now_, /*strictly=*/ticked_at_ == now_);
+    if (wake_) return std::max(round_up(*wake_, false), round_up(now_, true));
+    return std::nullopt;
+  }
+
+  Time round_up(Time t, bool strictly) const {
+    const std::int64_t round = options_.round->count();
+    const std::int64_t ns = t.time_since_epoch().count();
+    return Time(Duration((ns / round + (strictly || ns % round != 0 ? 1 : 0)) * round));
+  }
+
+  bool is_due(const End& end) const {
+    return finish_at_[end.job] == end.at && state().job(end.job).phase == JobPhase::running;
+  }
+
+  // Everything that happens at `now`.
+  Result<void> batch(Time now) {
+    ticks_here_ = now == now_ && steps_ > 0 ? ticks_here_ + 1 : 0;
+    if (ticks_here_ > kMaxTicksAtOneTime) {
+      return fail(ErrorCode::failed_precondition,
+                  "the run does not get past {} s: policy '{}' decides there again and again", format_seconds(now),
+                  options_.policy);
+    }
+    recorder_.advance(state(), now);
+    now_ = now;
+    batch_.clear();
+    const auto finished = take_ends();
+    take_faults();
+    while (!answers_.empty() && answers_.top().at == now) {
+      batch_.emplace_back(answers_.top().plan);
+      answers_.pop();
+    }
+    for (; arrived_ < workload_.jobs.size() && workload_.jobs[arrived_].submit == now; ++arrived_) {
+      batch_.emplace_back(JobSubmitted{static_cast<JobId>(arrived_), workload_.jobs[arrived_]});
+      finish_at_.push_back(kEndOfTime);
+      recorder_.submitted(static_cast<JobId>(arrived_));
+    }
+    const bool tick = !options_.round || (round_up(now, false) == now && ticked_at_ != now);
+    changed_since_tick_ = changed_since_tick_ || !batch_.empty();
+    if (tick) {
+      batch_.emplace_back(Tick{});
+      changed_since_tick_ = false;
+      ticked_at_ = now;
+    }
+    for (const JobId job : finished) recorder_.finished(job);
+    EBB_RETURN_IF_ERROR(step());
+    if (tick) wake_ = result_.next_wake_at;
+    const bool decided = !result_.decisions.empty();
+    EBB_RETURN_IF_ERROR(carry_out());
+    recorder_.batch_done(state(), now);
+    if (hooks_.progress && steps_ % kProgressEvery == 0) {
+      hooks_.progress(jobs_done_, workload_.jobs.size());
+    }
+    if (tick && !decided) return check_for_stall();
+    return {};
+  }
+
+  std::vector<JobId> take_ends() {
+    std::vector<JobId> finished;
+    for (; !ends_.empty() && ends_.top().at == now_; ends_.pop()) {
+      if (!is_due(ends_.top())) continue;
+      finished.push_back(ends_.top().job);
+      batch_.emplace_back(JobFinished{ends_.top().job});
+      finish_at_[ends_.top().job] = kEndOfTime;
+      ++jobs_done_;
+    }
+    return finished;
+  }
+
+  void take_faults() {
+    if (faults_.next() != now_) return;
+    std::vector<Event> changes;
+    faults_.take(now_, changes);
+    std::vector<JobId> broken;
+    for (const Event& change : changes) {
+      batch_.push_back(change);
+      const auto* failed = std::get_if<NodeFailed>(&change);
+      if (failed == nullptr) continue;
+      for (const JobId id : state().holding()) {
+        const auto& shares = state().job(id).allocation;
+        const bool hit = std::any_of(shares.begin(), shares.end(),
+                                     [&](const NodeShare& share) { return share.node == failed->node; });
+        // A job that ends at this very moment has ended (its finish_at_ was taken).
+        if (hit && finish_at_[id] != kEndOfTime) broken.push_back(id);
+      }
+    }
+    std::sort(broken.begin(), broken.end());
+    broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
+    for (const JobId id : broken) {
+      finish_at_[id] = kEndOfTime;
+      batch_.emplace_back(JobFailed{id, surviving_progress(state().job(id))});
+    }
+  }
+
+  // What a broken gang keeps: the state saved when it was last preempted, or its last periodic checkpoint.
+  Duration surviving_progress(const JobState& job) const {
+    const Duration done = job.progress_until(now_);
+    if (!options_.faults.checkpoint_interval) return job.progress;
+    const Duration interval = *options_.faults.checkpoint_interval;
+    if (interval == Duration(0)) return done;
+    return std::max(job.progress, done / interval * interval);
+  }
+
+  // Gives batch_ to the scheduler and writes down what came of it.
+  Result<void> step() {
+    ++steps_;
+    events_ += batch_.size();
+    if (hooks_.journal != nullptr) {
+      for (const Event& event : batch_) hooks_.journal->write(now_, event);
+    }
+    EBB_RETURN_IF_ERROR(scheduler_.step(batch_, now_, result_));
+    if (hooks_.journal != nullptr) {
+      for (const Decision& decision : result_.decisions) hooks_.journal->write(now_, decision);
+    }
+    for (const auto& [job, reason] : result_.reasons) {
+      recorder_.waits(job, reason.code);
+      if (hooks_.journal != nullptr) hooks_.journal->write_waits(now_, job, reason);
+    }
+    if (hooks_.after_step) EBB_RETURN_IF_ERROR(hooks_.after_step(state(), now_));
+    return {};
+  }
+
+  // The world obeys at once: what is stopped is gone, then what is started runs.
+  Result<void> carry_out() {
+    batch_.clear();
+    for (const Decision& decision : result_.decisions) {
+      if (const auto* preempt = std::get_if<Preempt>(&decision)) {
+        finish_at_[preempt->job] = kEndOfTime;
+        batch_.emplace_back(JobStopped{preempt->job, state().job(preempt->job).progress_until(now_)});
+      } else if (const auto* request = std::get_if<PlanRequest>(&decision)) {
+        answers_.push({now_ + plan_delay_, {request->plan, scheduler_.policy().plan(request->input)}});
+      } else if (std::holds_alternative<Reject>(decision)) {
+        ++jobs_done_;
+      }
+    }
+    if (!batch_.empty()) EBB_RETURN_IF_ERROR(step());
+    const std::vector<JobId> launched = scheduler_.take_launchable();
+    if (launched.empty()) return {};
+    batch_.clear();
+    for (const JobId id : launched) {
+      const JobState& job = state().job(id);
+      const bool charged = job.incarnations > 1 || charge_first_start_;
+      const Time productive_at = charged ? now_ + options_.resize_cost : now_;
+      finish_at_[id] = productive_at + (job.spec.run_time - job.progress);
+      ends_.push({finish_at_[id], id});
+      batch_.emplace_back(JobStarted{id, productive_at});
+    }
+    return step();
+  }
+
+  // After a tick without decisions: will anything ever happen?
+  Result<void> check_for_stall() {
+    if (state().waiting_count() == 0) return {};
+    if (wake_ || state().holding_count() > 0 || arrived_ < workload_.jobs.size() || !answers_.empty()) return {};
+    std::vector<JobId> fitting;
+    const auto counting = sched::make_placement("count");
+    for (JobId id = 0; id < state().jobs().size() && fitting.size() < 5; ++id) {
+      if (state().job(id).phase != JobPhase::waiting) continue;
+      if (sched::find_place(state(), **counting, state().class_of(id))) fitting.push_back(id);
+    }
+    if (fitting.empty()) return {};  // nodes are down: waits for repairs, or the run ends with these jobs not run
+    std::string jobs;
+    for (const JobId id : fitting) {
+      jobs +=
+          fmt::format("\n  job {} ('{}'): {}", id, state().job(id).spec.name, describe(scheduler_.explain(id, now_)));
+    }
+    return fail(ErrorCode::failed_precondition,
+                "the run stalled at {} s: policy '{}' leaves {} jobs waiting although nothing runs, {} of {} GPUs are "
+                "free and nothing else will happen; for example:{}",
+                format_seconds(now_), options_.policy, state().waiting_count(),
+                state().capacity().free().sum(~sched::GroupMask{0}), state().capacity().total_gpus(), jobs);
+  }
+
+  const Workload& workload_;
+  const SimOptions& options_;
+  bool charge_first_start_;
+  Duration plan_delay_;
+  sched::Scheduler scheduler_;
+  FaultSource faults_;
+  const SimHooks& hooks_;
+  Recorder recorder_;
+
+  Time now_{};
+  std::size_t arrived_ = 0;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+  std::vector<Time> finish_at_;  // by job: end of its present incarnation; kEndOfTime if it does not run
+  std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers_;
+  std::optional<Time> wake_;
+  std::optional<Time> ticked_at_;
+  bool changed_since_tick_ = false;
+  int ticks_here_ = 0;
+  std::vector<Event> batch_;
+  sched::StepResult result_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t jobs_done_ = 0;
+};
+
+using Assignments = std::vector<std::pair<std::string, std::string>>;
+
+// --set serves the policy and the simulator: sorts out who gets what.
+void split(const Assignments& set, Assignments& for_sim, Assignments& for_policy) {
+  for (const auto& assignment : set) {
+    const auto specs = sim_options();
+    const bool ours = std::any_of(specs.begin(), specs.end(),
+                                  [&](const sched::OptionSpec& spec) { return spec.name == assignment.first; });
+    (ours ? for_sim : for_policy).push_back(assignment);
+  }
+}
+
+Result<void> check_possible(const ClusterSpec& cluster, const Workload& workload) {
+  sched::Capacity capacity(cluster);
+  std::size_t count = 0;
+  const JobSpec* first = nullptr;
+  GpuCount largest = 0;
+  for (const JobSpec& job : workload.jobs) {
+    const sched::JobClass& job_class = capacity.job_class(capacity.class_of(job));
+    if (job_class.possible()) continue;
+    if (count++ == 0) {
+      first = &job;
+      largest = job_class.largest;
+    }
+  }
+  if (count == 0) return {};
+  return fail(ErrorCode::invalid_argument,
+              "job '{}' needs {} GPUs{}{}, but the cluster has {} that it may use; {} of {} jobs can never run. Use a "
+              "larger --cluster, or leave them out with --skip-impossible",
+              first->name, first->gpus, first->gpu_type.empty() ? "" : " of type " + first->gpu_type,
+              first->pool.empty() ? "" : " in pool " + first->pool, largest, count, workload.jobs.size());
+}
+
+Result<Workload> in_quanta(const Workload& workload, Duration quantum) {
+  Workload rounded = workload;
+  const auto nearest = [&](Duration d) { return (d + quantum / 2) / quantum * quantum; };
+  for (JobSpec& job : rounded.jobs) {
+    job.submit = Time(nearest(job.submit.time_since_epoch()));
+    job.run_time = nearest(job.run_time);
+    if (job.requested_time) job.requested_time = nearest(*job.requested_time);
+  }
+  return rounded;
+}
+
+Result<void> check_times(const SimOptions& options, Duration quantum) {
+  const auto check = [&](const char* what, Duration d) -> Result<void> {
+    if (d % quantum == Duration(0)) return {};
+    return fail(ErrorCode::invalid_argument, "{} {} s: with --time seconds it must be whole seconds", what,
+                format_seconds(d));
+  };
+  EBB_RETURN_IF_ERROR(check("--resize-cost", options.resize_cost));
+  if (!options.round) return {};
+  if (*options.round <= Duration(0)) {
+    return fail(ErrorCode::invalid_argument, "--round must be above 0; leave it out to decide at every event");
+  }
+  return check("--round", *options.round);
+}
+
+std::vector<std::string> oracle_warnings(const sched::PolicyInfo& info, const Workload& workload) {
+  if (info.oracle == sched::Oracle::yes) {
+    return {
+        fmt::format("policy '{}' knows the true run time of every job (oracle): no real scheduler does", info.name)};
+  }
+  if (info.oracle == sched::Oracle::without_requested_time) {
+    const auto without = std::count_if(workload.jobs.begin(), workload.jobs.end(),
+                                       [](const JobSpec& job) { return !job.requested_time; });
+    if (without > 0) {
+      return {
+          fmt::format("policy '{}' takes the true run time of {} of {} jobs as their estimate (oracle), because the "
+                      "trace has no requested time for them",
+                      info.name, without, workload.jobs.size())};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const sched::OptionSpec> sim_options() {
+  static const std::vector<sched::OptionSpec> options = {
+      {"charge_first_start", false, "charge the resize cost to first starts too, not only to resumes", {}},
+      {"plan_delay", Duration(0), "how long the answer to a plan request takes", {}},
+  };
+  return options;
+}
+
+Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& given, const SimOptions& options,
+                           const sched::Registry& registry, const SimHooks& hooks) {
+  EBB_ASSIGN_OR_RETURN(const sched::PolicyInfo* info, registry.find(options.policy));
+  Assignments for_sim;
+  Assignments for_policy;
+  split(options.set, for_sim, for_policy);
+  EBB_ASSIGN_OR_RETURN(const sched::Options sim_values, sched::Options::parse(sim_options(), for_sim));
+  EBB_ASSIGN_OR_RETURN(auto policy, registry.make(options.policy, for_policy));
+  const bool seconds = options.time == spec::TimeModel::seconds;
+  const Duration quantum = seconds ? Duration(std::chrono::seconds(1)) : Duration(1);
+  EBB_RETURN_IF_ERROR(check_times(options, quantum));
+  if (!options.skip_impossible) EBB_RETURN_IF_ERROR(check_possible(cluster, given));
+  EBB_ASSIGN_OR_RETURN(FaultSource faults,
+                       FaultSource::make(options.faults, cluster.nodes.size(), options.seed, quantum));
+  std::optional<Workload> rounded;
+  if (seconds) {
+    EBB_ASSIGN_OR_RETURN(rounded, in_quanta(given, quantum));
+  }
+  const Workload& workload = rounded ? *rounded : given;
+
+  Engine engine(workload, options, sim_values, sched::Scheduler(cluster, std::move(policy), quantum), std::move(faults),
+                hooks);
+  EBB_RETURN_IF_ERROR(engine.run());
+
+  SimResult result;
+  result.policy = options.policy;
+  result.label = info->oracle == sched::Oracle::yes ? options.policy + " (oracle)" : options.policy;
+  result.cluster = spec::format_cluster(cluster);
+  result.cluster_gpus = cluster.total_gpus();
+  result.time_zero = workload.time_zero;
+  result.summary.warnings = workload.warnings;
+  for (std::string& warning : oracle_warnings(*info, workload)) result.summary.warnings.push_back(std::move(warning));
+  engine.fill(result);
+  if (result.summary.jobs_impossible > 0) {
+    result.summary.warnings.push_back(fmt::format("{} of {} jobs could never run and were left out",
+                                                  result.summary.jobs_impossible, result.summary.jobs_total));
+  }
+  return result;
+}
+
+}  // namespace ebb::sim

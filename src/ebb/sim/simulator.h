@@ -1,0 +1,62 @@
+#pragma once
+
+/// The discrete-event simulator: drives the scheduler core (sched) with virtual time over a workload. All that happens
+/// at one time is one batch: ends of jobs first, then failures and repairs of nodes, then submissions in file order,
+/// then (without rounds: always) a tick. The engine answers every decision at once: a preempted job is gone and a
+/// started one runs at the same time, later by the resize cost.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ebb/base/result.h"
+#include "ebb/model/workload.h"
+#include "ebb/sched/registry.h"
+#include "ebb/sched/scheduler.h"
+#include "ebb/sim/result.h"
+#include "ebb/spec/scenario.h"
+
+namespace ebb::trace {
+class JournalWriter;
+}
+
+namespace ebb::sim {
+
+struct SimOptions {
+  std::string policy = "backfill";
+  std::vector<std::pair<std::string, std::string>> set;  ///< options of the policy, and those of sim_options()
+  std::optional<Duration> round;                         ///< ticks at k x round only
+  Duration resize_cost{};                                ///< charged to a job at each resume or changed placement
+  spec::TimeModel time = spec::TimeModel::fractional;
+  std::uint64_t seed = 1;  ///< for random faults
+  spec::Faults faults;
+  bool skip_impossible = false;  ///< leave out jobs that the cluster can never hold, instead of an error
+};
+
+/// Options of the simulator that --set takes beside those of the policy.
+std::span<const sched::OptionSpec> sim_options();
+
+/// What looks at a run while it goes on; every member may be empty.
+struct SimHooks {
+  trace::JournalWriter* journal = nullptr;
+  /// Called after every step with the state, for tests and benchmarks. An error ends the run.
+  std::function<Result<void>(const sched::State&, Time)> after_step;
+  /// Called now and then with jobs finished or rejected so far.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+
+/// Runs the workload to its end.
+/// Errors: not_found or invalid_argument for policy and options; invalid_argument for a job that can never run (unless
+/// skip_impossible) or faults on unknown nodes; failed_precondition if the run stalls (jobs wait, GPUs that fit are
+/// free, and nothing will ever happen), with the state in the message; internal for a defect.
+Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& workload, const SimOptions& options,
+                           const sched::Registry& registry, const SimHooks& hooks = {});
+
+/// Feeds the events of a journal to a fresh scheduler made from its header and compares every decision. Returns the
+/// number of decisions compared. Errors: invalid_argument for a journal that cannot be read or has no simulator header;
+/// failed_precondition at the first decision that differs, naming line and time.
+Result<std::uint64_t> replay(const std::string& journal_path, const sched::Registry& registry);
+
+}  // namespace ebb::sim
