@@ -1,11 +1,13 @@
 #include "ebb/spec/scenario.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 #include "ebb/base/files.h"
 #include "ebb/spec/cluster.h"
@@ -24,21 +26,42 @@ std::string shown(std::string_view text) {
   return fmt::format("'{}{}'", out, text.size() > kMostShown ? "..." : "");
 }
 
+/// Hears a document and does nothing.
+class Ignore : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::Load reads one document and ignores what follows; YAML::LoadAll (0.7) never returns on a text like ",a".
+bool has_more_than_a_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Ignore ignore;
+  return parser.HandleNextDocument(ignore) && static_cast<bool>(parser);
+}
+
 /// Reads values and reports errors with their place in the file.
 class Parser {
  public:
   explicit Parser(std::string name) : name_(std::move(name)) {}
 
   Result<Scenario> parse(const std::string& text) {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty() || documents[0].IsNull()) {
+    if (has_more_than_a_document(text)) {
+      return fail(ErrorCode::invalid_argument, "{}: something follows the first YAML document; a scenario is one",
+                  name_);
+    }
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) {
       return fail(ErrorCode::invalid_argument, "{}: the scenario is empty; it needs at least 'version: 1'", name_);
     }
-    if (documents.size() > 1) {
-      return fail(ErrorCode::invalid_argument, "{}: the file has {} YAML documents; a scenario is one", name_,
-                  documents.size());
-    }
-    const YAML::Node& root = documents[0];
     constexpr std::array<std::string_view, 14> kKeys{"version", "description", "trace",   "format", "procs_per_gpu",
                                                      "cluster", "policy",      "options", "round",  "resize_cost",
                                                      "time",    "seed",        "faults",  "expect"};

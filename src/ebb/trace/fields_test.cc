@@ -112,7 +112,9 @@ TEST(CheckText, RefusesWhatTerminalsAndJsonCannotShow) {
 
 TEST(Shown, IsShortAndPrintable) {
   EXPECT_EQ(shown("abc"), "'abc'");
-  EXPECT_EQ(shown("a\x01\xff!"), "'a?" "?!'");
+  EXPECT_EQ(shown("a\x01\xff!"),
+            "'a?"
+            "?!'");
   EXPECT_EQ(shown(std::string(1000, 'x')), "'" + std::string(60, 'x') + "...'");
   EXPECT_TRUE(check_text(shown(std::string(59, 'x') + "\U0001F600y")));
 }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,7 +22,11 @@ std::int64_t ns(Duration d) {
 class Line {
  public:
   Line(std::string& out, Time at, const char* type) : out_(out) {
-    fmt::format_to(std::back_inserter(out_), R"({{"t":{},"type":"{}")", ns(at), type);
+    out_ += R"({"t":)";
+    put_integer(ns(at));
+    out_ += R"(,"type":")";
+    out_ += type;
+    out_ += '"';
   }
   ~Line() { out_ += "}\n"; }
   Line(const Line&) = delete;
@@ -32,19 +35,23 @@ class Line {
   template <typename Integer>
     requires std::is_integral_v<Integer>
   Line& put(const char* key, Integer value) {
-    fmt::format_to(std::back_inserter(out_), R"(,"{}":{})", key, value);
+    put_key(key);
+    put_integer(value);
     return *this;
   }
 
   Line& put(const char* key, std::string_view text) {
-    fmt::format_to(std::back_inserter(out_), R"(,"{}":)", key);
+    put_key(key);
     put_text(text);
     return *this;
   }
 
   Line& put(const char* key, const Reason& reason) {
-    fmt::format_to(std::back_inserter(out_), R"(,"{}":{{"code":"{}","needed":{},"available":{})", key,
-                   to_string(reason.code), reason.needed, reason.available);
+    put_key(key);
+    out_ += R"({"code":")";
+    out_ += to_string(reason.code);
+    out_ += '"';
+    put("needed", reason.needed).put("available", reason.available);
     if (reason.other) put("other", *reason.other);
     if (reason.expected_start) put("expected_start", ns(*reason.expected_start));
     out_ += '}';
@@ -52,18 +59,23 @@ class Line {
   }
 
   Line& put(const char* key, const Allocation& allocation) {
-    fmt::format_to(std::back_inserter(out_), R"(,"{}":[)", key);
-    const char* comma = "";
+    put_key(key);
+    out_ += '[';
     for (const NodeShare& share : allocation) {
-      fmt::format_to(std::back_inserter(out_), "{}[{},{}]", comma, share.node, share.gpus);
-      comma = ",";
+      out_ += '[';
+      put_integer(share.node);
+      out_ += ',';
+      put_integer(share.gpus);
+      out_ += "],";
     }
+    if (!allocation.empty()) out_.pop_back();
     out_ += ']';
     return *this;
   }
 
   Line& put(const char* key, const JobSpec& spec) {
-    fmt::format_to(std::back_inserter(out_), R"(,"{}":{{"name":)", key);
+    put_key(key);
+    out_ += R"({"name":)";
     put_text(spec.name);
     put("gpus", spec.gpus).put("submit", ns(spec.submit)).put("run_time", ns(spec.run_time));
     if (!spec.tenant.empty()) put("tenant", spec.tenant);
@@ -76,6 +88,18 @@ class Line {
   }
 
  private:
+  void put_key(const char* key) {
+    out_ += ",\"";
+    out_ += key;
+    out_ += "\":";
+  }
+
+  template <typename Integer>
+  void put_integer(Integer value) {
+    const fmt::format_int digits(value);
+    out_.append(digits.data(), digits.size());
+  }
+
   void put_text(std::string_view text) {
     const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
     if (std::all_of(text.begin(), text.end(), plain)) {

@@ -16,10 +16,6 @@ constexpr std::size_t kMostJobs = 20'000'000;
 constexpr double kSecondsPerHour = 3600;
 constexpr std::uint64_t kNanosPerHour = 3'600'000'000'000;
 
-void sort_by_submission(std::vector<JobSpec>& jobs) {
-  std::stable_sort(jobs.begin(), jobs.end(), [](const JobSpec& a, const JobSpec& b) { return a.submit < b.submit; });
-}
-
 double gpu_hours_of(const JobSpec& job) {
   return to_seconds(job.run_time) * job.gpus / kSecondsPerHour;
 }
@@ -96,6 +92,18 @@ Workload multiply(const Workload& workload, double factor, Random& random) {
 
 }  // namespace
 
+// std::stable_sort warns under clang with libstdc++ (its temporary buffer is deprecated): sort positions instead.
+void sort_by_submission(std::vector<JobSpec>& jobs) {
+  std::vector<std::pair<Time, std::size_t>> order;
+  order.reserve(jobs.size());
+  for (const JobSpec& job : jobs) order.emplace_back(job.submit, order.size());
+  std::sort(order.begin(), order.end());
+  std::vector<JobSpec> sorted;
+  sorted.reserve(jobs.size());
+  for (const auto& [submit, position] : order) sorted.push_back(std::move(jobs[position]));
+  jobs = std::move(sorted);
+}
+
 WorkloadInfo info(const Workload& workload) {
   WorkloadInfo out;
   out.jobs = workload.jobs.size();
@@ -132,8 +140,9 @@ WorkloadInfo info(const Workload& workload) {
     tenant.share = out.gpu_hours > 0 ? tenant.gpu_hours / out.gpu_hours : static_cast<double>(tenant.jobs) / n;
     out.tenants.push_back(std::move(tenant));
   }
-  std::stable_sort(out.tenants.begin(), out.tenants.end(),
-                   [](const TenantShare& a, const TenantShare& b) { return a.gpu_hours > b.gpu_hours; });
+  std::sort(out.tenants.begin(), out.tenants.end(), [](const TenantShare& a, const TenantShare& b) {
+    return a.gpu_hours != b.gpu_hours ? a.gpu_hours > b.gpu_hours : a.tenant < b.tenant;
+  });
   return out;
 }
 

@@ -40,6 +40,9 @@ WorkloadInfo info(const Workload& workload);
 /// time is zero.
 std::optional<double> offered_load(const WorkloadInfo& info, GpuCount gpus);
 
+/// Sorts by submission; jobs with the same time keep their order.
+void sort_by_submission(std::vector<JobSpec>& jobs);
+
 struct CutOptions {
   std::optional<Time> from;          ///< jobs submitted at or after this
   std::optional<Time> to;            ///< and before this

@@ -6,6 +6,7 @@
 #include "ebb/base/files.h"
 #include "ebb/trace/fields.h"
 #include "ebb/trace/reader.h"
+#include "ebb/trace/transform.h"
 
 namespace ebb::trace {
 namespace {
@@ -144,8 +145,7 @@ class Reading {
   void sort() {
     if (out_of_order_ == 0) return;
     auto& workload = result_.workload;
-    std::stable_sort(workload.jobs.begin(), workload.jobs.end(),
-                     [](const JobSpec& a, const JobSpec& b) { return a.submit < b.submit; });
+    sort_by_submission(workload.jobs);
     workload.warnings.push_back(fmt::format("{} row{} submitted before an earlier row; jobs were sorted by submission",
                                             out_of_order_, out_of_order_ == 1 ? " is" : "s are"));
   }

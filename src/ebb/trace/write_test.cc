@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "ebb/trace/transform.h"
 #include "ebb/trace/workload.h"
 
 namespace ebb::trace {
@@ -60,8 +61,7 @@ Workload any_workload() {
     if (*rc::gen::arbitrary<bool>()) spec.requested_time = any_duration();
     workload.jobs.push_back(std::move(spec));
   }
-  std::stable_sort(workload.jobs.begin(), workload.jobs.end(),
-                   [](const JobSpec& a, const JobSpec& b) { return a.submit < b.submit; });
+  sort_by_submission(workload.jobs);
   if (*rc::gen::arbitrary<bool>()) workload.time_zero = "2017-10-01 00:02:01";
   return workload;
 }
