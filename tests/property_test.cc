@@ -126,6 +126,15 @@ RC_GTEST_PROP(Property, InvariantsHoldAfterEveryStepAndReplayAgrees, ()) {
   hooks.journal = &journal;
   hooks.after_step = [](const sched::State& state, Time) { return sched::check_invariants(state); };
   const auto result = sim::simulate(cluster, c.workload, c.options, policies::all(), hooks);
+  // Where resuming costs more than a job may run at a time, a preemptive policy gets nowhere; the simulator says so.
+  if (!result && c.options.resize_cost > Duration(0) &&
+      result.error().message.find("gets nowhere") != std::string::npos) {
+    RC_SUCCEED("livelock found");
+  }
+  // Where nodes are gone for good, the head of the queue may block it for ever, or no node is large enough any more.
+  if (!result && loses_nodes(c) && result.error().message.find("stalled") != std::string::npos) {
+    RC_SUCCEED("stall found");
+  }
   if (!result) RC_FAIL(fmt::format("seed {} on {}: {}: {}", seed, c.cluster, c.options.policy, result.error().message));
   RC_ASSERT(journal.close());
   check_result(c, *result);

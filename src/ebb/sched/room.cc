@@ -28,6 +28,7 @@ Room::Room(const State& state, const Placement& placement) : state_(state), plac
     }
   }
   for (const GpuCount gpus : left_) left_total_ += gpus;
+  for (GroupId g = 0; g < left_.size(); ++g) idle_left_.push_back(capacity.free().group_sum(g));
   if (!placement.strict()) return;
   idle_ = capacity.free();
   all_ = capacity.free();
@@ -43,11 +44,21 @@ bool Room::usable(NodeId node) const {
   return state_.capacity().up(node) && !state_.capacity().draining(node);
 }
 
-// Of a node's GPUs in all_; those that nobody holds are never more than what is left.
-void Room::take_of(NodeId node, GpuCount gpus) {
+// From what is left in a group. A job that is admitted takes idle GPUs first; one that keeps its own takes no idle
+// ones, unless others have taken its own.
+void Room::take_from(GroupId group, GpuCount gpus, bool admitted) {
+  left_[group] -= gpus;
+  left_total_ -= gpus;
+  GpuCount& idle = idle_left_[group];
+  idle = std::min(admitted ? std::max(idle - gpus, 0) : idle, left_[group]);
+}
+
+// The same of a node's GPUs, for strict placements.
+void Room::take_of(NodeId node, GpuCount gpus, bool admitted) {
   const GpuCount rest = all_->available(node) - gpus;
   all_->set_available(node, rest);
-  idle_->set_available(node, std::min(idle_->available(node), rest));
+  const GpuCount idle = idle_->available(node);
+  idle_->set_available(node, std::min(admitted ? std::max(idle - gpus, 0) : idle, rest));
 }
 
 bool Room::might_fit(const JobClass& job_class) const {
@@ -69,28 +80,31 @@ bool Room::keep(JobId id) {
     if (!usable(share.node)) continue;
     const GroupId group = free.group_of(share.node);
     fits = fits && left_[group] >= share.gpus && (!all_ || all_->available(share.node) >= share.gpus);
-    left_[group] -= share.gpus;  // of one group, a gang may hold several nodes: count them together
+    left_[group] -= share.gpus;  // a gang may hold several nodes of one group: count them together
   }
-  if (fits) {
-    for (const NodeShare& share : job.allocation) {
-      if (!usable(share.node)) continue;
-      left_total_ -= share.gpus;
-      if (all_) take_of(share.node, share.gpus);
-    }
-    return true;
+  for (const NodeShare& share : job.allocation) {
+    if (usable(share.node)) left_[free.group_of(share.node)] += share.gpus;
   }
   for (const NodeShare& share : job.allocation) {
     if (!usable(share.node)) continue;
-    left_[free.group_of(share.node)] += share.gpus;
-    // What nobody has taken of it is idle from here on.
-    if (idle_) {
-      idle_->set_available(share.node,
-                           std::min(idle_->available(share.node) + share.gpus, all_->available(share.node)));
+    const GroupId group = free.group_of(share.node);
+    if (fits) {
+      take_from(group, share.gpus, /*admitted=*/false);
+      if (all_) take_of(share.node, share.gpus, /*admitted=*/false);
+    } else {
+      // What nobody has taken of it is idle from here on.
+      idle_left_[group] = std::min(idle_left_[group] + share.gpus, left_[group]);
+      if (idle_) {
+        idle_->set_available(share.node,
+                             std::min(idle_->available(share.node) + share.gpus, all_->available(share.node)));
+      }
     }
   }
+  if (fits) return true;
   preempted_.push_back(id);
+  // It may go on elsewhere, on idle GPUs only: two jobs that are equal must not push each other around for ever.
   Admission elsewhere;
-  moves_ = reserve(id, elsewhere) || moves_;
+  moves_ = reserve(id, /*idle_only=*/true, elsewhere) || moves_;
   return false;
 }
 
@@ -100,65 +114,62 @@ bool Room::keep_all(const std::vector<GpuCount>& by_group) {
     if (g < by_group.size() && by_group[g] > left_[g]) return false;
   }
   for (GroupId g = 0; g < left_.size() && g < by_group.size(); ++g) {
-    left_[g] -= by_group[g];
-    left_total_ -= by_group[g];
+    take_from(g, by_group[g], /*admitted=*/false);
   }
   return true;
 }
 
-// Takes room for the job out of what is left.
-bool Room::reserve(JobId id, Admission& admission) {
+// Takes room for the job out of what is left; where idle GPUs will do, nobody loses any.
+bool Room::reserve(JobId id, bool idle_only, Admission& admission) {
   const JobClass& job_class = state_.class_of(id);
   admission.job = id;
-  const auto take = [&](GroupId group, GpuCount gpus) {
-    left_[group] -= gpus;
-    left_total_ -= gpus;
-    admission.groups |= GroupMask{1} << group;
-  };
-  if (all_) {
-    const Capacity& capacity = state_.capacity();
-    for (const FreeIndex* among : {&*idle_, &*all_}) {
-      for (const GroupMask option : job_class.options) {
-        auto place = placement_.place(*among, capacity, option, job_class.gpus);
-        if (!place) continue;
-        for (const NodeShare& share : *place) {
-          take(all_->group_of(share.node), share.gpus);
-          take_of(share.node, share.gpus);
-        }
-        admission.allocation = std::move(place);
+  for (const bool idle : {true, false}) {
+    if (!idle && idle_only) break;
+    for (const GroupMask option : job_class.options) {
+      if (all_ ? reserve_nodes(idle ? *idle_ : *all_, option, job_class.gpus, admission)
+               : reserve_count(idle ? idle_left_ : left_, option, job_class.gpus, admission)) {
         return true;
       }
     }
-    return false;
-  }
-  for (const GroupMask option : job_class.options) {
-    GpuCount sum = 0;
-    std::optional<GroupId> whole;
-    for (GroupMask rest = option; rest != 0; rest &= rest - 1) {
-      const auto group = static_cast<GroupId>(std::countr_zero(rest));
-      sum += left_[group];
-      if (!whole && left_[group] >= job_class.gpus) whole = group;
-    }
-    if (sum < job_class.gpus) continue;
-    if (whole) {
-      take(*whole, job_class.gpus);
-      return true;
-    }
-    GpuCount missing = job_class.gpus;
-    for (GroupMask rest = option; missing > 0; rest &= rest - 1) {
-      const auto group = static_cast<GroupId>(std::countr_zero(rest));
-      const GpuCount taken = std::min(missing, left_[group]);
-      if (taken > 0) take(group, taken);
-      missing -= taken;
-    }
-    return true;
   }
   return false;
 }
 
+bool Room::reserve_nodes(const FreeIndex& among, GroupMask option, GpuCount gpus, Admission& admission) {
+  auto place = placement_.place(among, state_.capacity(), option, gpus);
+  if (!place) return false;
+  for (const NodeShare& share : *place) {
+    take_from(all_->group_of(share.node), share.gpus, /*admitted=*/true);
+    take_of(share.node, share.gpus, /*admitted=*/true);
+  }
+  admission.allocation = std::move(place);
+  return true;
+}
+
+bool Room::reserve_count(const std::vector<GpuCount>& among, GroupMask option, GpuCount gpus, Admission& admission) {
+  GpuCount sum = 0;
+  std::optional<GroupId> whole;
+  for (GroupMask rest = option; rest != 0; rest &= rest - 1) {
+    const auto group = static_cast<GroupId>(std::countr_zero(rest));
+    sum += among[group];
+    if (!whole && among[group] >= gpus) whole = group;
+  }
+  if (sum < gpus) return false;
+  const GroupMask from = whole ? GroupMask{1} << *whole : option;
+  for (GroupMask rest = from; gpus > 0; rest &= rest - 1) {
+    const auto group = static_cast<GroupId>(std::countr_zero(rest));
+    const GpuCount taken = std::min(gpus, among[group]);
+    if (taken == 0) continue;
+    gpus -= taken;
+    admission.groups |= GroupMask{1} << group;
+    take_from(group, taken, /*admitted=*/true);
+  }
+  return true;
+}
+
 bool Room::admit(JobId id) {
   Admission admission;
-  if (!reserve(id, admission)) return false;
+  if (!reserve(id, /*idle_only=*/false, admission)) return false;
   admitted_.push_back(std::move(admission));
   return true;
 }

@@ -42,13 +42,17 @@ class Room {
     std::optional<Allocation> allocation;  // strict placements only
   };
 
-  bool reserve(JobId job, Admission& admission);
+  bool reserve(JobId job, bool idle_only, Admission& admission);
+  bool reserve_nodes(const FreeIndex& among, GroupMask option, GpuCount gpus, Admission& admission);
+  bool reserve_count(const std::vector<GpuCount>& among, GroupMask option, GpuCount gpus, Admission& admission);
   bool usable(NodeId node) const;
-  void take_of(NodeId node, GpuCount gpus);
+  void take_from(GroupId group, GpuCount gpus, bool admitted);
+  void take_of(NodeId node, GpuCount gpus, bool admitted);
 
   const State& state_;
   const Placement& placement_;
-  std::vector<GpuCount> left_;  // by group
+  std::vector<GpuCount> left_;       // by group
+  std::vector<GpuCount> idle_left_;  // of these, held by nobody
   GpuCount left_total_ = 0;
   // Strict placements: GPUs free or held by jobs whose turn has not come (all_), and those of them that nobody holds
   // (idle_).

@@ -22,6 +22,8 @@ using sched::JobState;
 using sched::State;
 
 constexpr int kMaxTicksAtOneTime = 10'000;
+/// So many stops in a row (plus a hundred a job) without any useful work in between are a livelock.
+constexpr std::uint64_t kMaxVainStops = 10'000;
 constexpr std::uint64_t kProgressEvery = 4096;
 
 class Engine {
@@ -166,8 +168,8 @@ class Engine {
     if (hooks_.progress && steps_ % kProgressEvery == 0) {
       hooks_.progress(jobs_done_, workload_.jobs.size());
     }
-    if (tick && !decided) return check_for_stall();
-    return {};
+    if (tick && !decided) EBB_RETURN_IF_ERROR(check_for_stall());
+    return check_for_livelock();
   }
 
   std::vector<JobId> take_ends() {
@@ -178,6 +180,7 @@ class Engine {
       batch_.emplace_back(JobFinished{ends_.top().job});
       finish_at_[ends_.top().job] = kEndOfTime;
       ++jobs_done_;
+      vain_stops_ = 0;
     }
     return finished;
   }
@@ -203,8 +206,23 @@ class Engine {
     broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
     for (const JobId id : broken) {
       finish_at_[id] = kEndOfTime;
-      batch_.emplace_back(JobFailed{id, surviving_progress(state().job(id))});
+      const Duration kept = surviving_progress(state().job(id));
+      count_stop(id, kept);
+      batch_.emplace_back(JobFailed{id, kept});
     }
+  }
+
+  void count_stop(JobId id, Duration kept) { vain_stops_ = kept > state().job(id).progress ? 0 : vain_stops_ + 1; }
+
+  // Jobs are stopped again and again before they do anything useful.
+  Result<void> check_for_livelock() const {
+    if (vain_stops_ <= kMaxVainStops + 100 * state().active_count()) return {};
+    return fail(
+        ErrorCode::aborted,
+        "the run gets nowhere at {} s: the last {} times that a job was stopped it had done no useful work since "
+        "its start. Jobs fail or policy '{}' preempts them before they get past the resize cost ({} s); lower the "
+        "cost, or let jobs run longer at a time",
+        format_seconds(now_), vain_stops_, options_.policy, format_seconds(options_.resize_cost));
   }
 
   // What a broken gang keeps: the state saved when it was last preempted, or its last periodic checkpoint.
@@ -241,7 +259,9 @@ class Engine {
     for (const Decision& decision : result_.decisions) {
       if (const auto* preempt = std::get_if<Preempt>(&decision)) {
         finish_at_[preempt->job] = kEndOfTime;
-        batch_.emplace_back(JobStopped{preempt->job, state().job(preempt->job).progress_until(now_)});
+        const Duration kept = state().job(preempt->job).progress_until(now_);
+        count_stop(preempt->job, kept);
+        batch_.emplace_back(JobStopped{preempt->job, kept});
       } else if (const auto* request = std::get_if<PlanRequest>(&decision)) {
         answers_.push({now_ + plan_delay_, {request->plan, scheduler_.policy().plan(request->input)}});
       } else if (std::holds_alternative<Reject>(decision)) {
@@ -267,6 +287,7 @@ class Engine {
   Result<void> check_for_stall() {
     if (state().waiting_count() == 0) return {};
     if (wake_ || state().holding_count() > 0 || arrived_ < workload_.jobs.size() || !answers_.empty()) return {};
+    if (repair_would_help()) return {};
     std::vector<JobId> fitting;
     const auto counting = sched::make_placement("count");
     for (JobId id = 0; id < state().jobs().size() && fitting.size() < 5; ++id) {
@@ -309,6 +330,7 @@ class Engine {
   std::uint64_t steps_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t jobs_done_ = 0;
+  std::uint64_t vain_stops_ = 0;
 };
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;

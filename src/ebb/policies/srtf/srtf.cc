@@ -55,10 +55,7 @@ class ShortestFirst final : public Policy {
     waiting_[{priority(state, job), state.job(job).job_class}].insert(place);
   }
 
-  void on_started(const State& state, JobId job, Time now) override {
-    // Confirmed; the start may have cost time.
-    move_end(state, job, std::max(now, state.job(job).productive_at));
-  }
+  void on_started(const State& state, JobId job, Time now) override { move_end(state, job, now); }
 
   void on_released(const State& state, JobId job, Time) override {
     const auto group = running_.find({priority(state, job), slope(state, job)});
@@ -196,9 +193,11 @@ class ShortestFirst final : public Policy {
     return places_[job];
   }
 
-  void move_end(const State& state, JobId job, Time productive_at) {
-    const Duration end = productive_at.time_since_epoch() +
-                         std::max(Duration(0), state.job(job).spec.run_time - state.job(job).progress);
+  // The key of a running job does not count what its start cost: whoever takes its place would pay as much, and without
+  // that a job that was just resumed would fall behind those it was preferred to.
+  void move_end(const State& state, JobId job, Time started) {
+    const Duration end =
+        started.time_since_epoch() + std::max(Duration(0), state.job(job).spec.run_time - state.job(job).progress);
     if (places_[job].time == end) return;
     Place place = remove_running(state, job);
     place.time = end;
