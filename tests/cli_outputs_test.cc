@@ -18,8 +18,8 @@ struct ByHand {
   double max_rho;
 };
 
-void PrintTo(const ByHand& example, std::ostream* out) {
-  *out << example.policy;
+std::ostream& operator<<(std::ostream& out, const ByHand& example) {
+  return out << example.policy;
 }
 
 class CliByHand : public CliTest, public ::testing::WithParamInterface<ByHand> {};
@@ -335,7 +335,7 @@ TEST_F(CliReplay, AChangedDecisionIsFound) {
     if (c == '\n') lines.emplace_back();
   }
   lines.pop_back();
-  const auto expect_found = [&](std::vector<std::string> changed, std::size_t line) {
+  const auto expect_found = [&](const std::vector<std::string>& changed, std::size_t line) {
     std::string journal;
     for (const std::string& l : changed) journal += l;
     const std::string path = folder_.write("changed.jsonl", journal);

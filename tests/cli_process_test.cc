@@ -28,6 +28,7 @@ pid_t start(const std::string& program, std::vector<std::string> args, const std
             const std::function<void()>& before = {}) {
   args.insert(args.begin(), program);
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
