@@ -22,6 +22,11 @@ struct ReferenceRun {
   std::vector<std::pair<std::string, std::string>> set;
 };
 
+// How GoogleTest names a run.
+void PrintTo(const ReferenceRun& run, std::ostream* out) {
+  *out << run.expected;
+}
+
 struct Expected {
   std::string start;
   std::string end;

@@ -1,5 +1,7 @@
 #include "ebb/cli/cli.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "ebb/cli/command.h"
@@ -14,13 +16,48 @@ void Context::finish(const Result<void>& result) {
   exit_code = error.code == ErrorCode::internal || error.code == ErrorCode::aborted ? kExitFailed : kExitBadInput;
 }
 
-int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams) {
-  std::string command_line = "ebb";
+namespace {
+
+// The arguments as a shell would take them.
+std::string command_line_of(const std::vector<std::string>& args) {
+  std::string line = "ebb";
   for (const std::string& arg : args) {
-    const bool plain = !arg.empty() && arg.find_first_of(" \t\n'\"\\$&|;<>*?()[]{}~#!`") == std::string::npos;
-    command_line += plain ? " " + arg : " '" + arg + "'";
+    line += ' ';
+    if (!arg.empty() && arg.find_first_of(" \t\n'\"\\$&|;<>*?()[]{}~#!`") == std::string::npos) {
+      line += arg;
+      continue;
+    }
+    line += '\'';
+    for (const char c : arg) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
   }
-  Context context{registry, streams, command_line};
+  return line;
+}
+
+// CLI11 says only that a command is missing, also where a wrong one was given.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto unknown = app.remaining(/*recurse=*/true);
+  if (dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return error.what();
+  const CLI::App* at = &app;
+  std::string name = "ebb";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* command : at->get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(command->get_name());
+  }
+  if (commands.empty()) return error.what();
+  return fmt::format("{}; '{}' has the commands {}",
+                     unknown.empty() ? "no command is given" : fmt::format("'{}' is no command", unknown.front()), name,
+                     fmt::join(commands, ", "));
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams) {
+  Context context{registry, streams, command_line_of(args)};
 
   CLI::App app("ebb: training, serving and tuning on one shared pool of GPUs.", "ebb");
   app.set_version_flag("--version", "ebb " EBB_VERSION);
@@ -41,16 +78,22 @@ int run(const std::vector<std::string>& args, const sched::Registry& registry, c
     context.print("ebb " EBB_VERSION "\n");
   } catch (const CLI::CallForHelp&) {
     const CLI::App* asked = &app;
-    while (!asked->get_subcommands().empty()) asked = asked->get_subcommands().front();
-    context.print(asked->help());
+    std::string before;
+    while (!asked->get_subcommands().empty()) {
+      before += (before.empty() ? "" : " ") + asked->get_name();
+      asked = asked->get_subcommands().front();
+    }
+    context.print(asked->help(before));
   } catch (const CLI::CallForAllHelp&) {
     context.print(app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::ParseError& error) {
-    std::fputs(fmt::format("ebb: {}\nTry 'ebb --help', or --help after the command.\n", error.what()).c_str(),
-               streams.err);
+    std::fputs(
+        fmt::format("ebb: {}\nTry 'ebb --help', or --help after the command.\n", usage_error(app, error)).c_str(),
+        streams.err);
     return kExitBadInput;
   }
-  if (std::fflush(streams.out) != 0) {
+  // Of a long output the failed part may have been dropped before.
+  if (std::fflush(streams.out) != 0 || std::ferror(streams.out) != 0) {
     std::fputs("ebb: cannot write the output\n", streams.err);
     return kExitBadInput;
   }

@@ -8,6 +8,7 @@
 #include "ebb/base/output_folder.h"
 #include "ebb/cli/sim_outputs.h"
 #include "ebb/cli/sim_setup.h"
+#include "ebb/cli/validators.h"
 #include "ebb/sim/compare.h"
 #include "ebb/sim/output.h"
 
@@ -75,15 +76,51 @@ Result<void> write_outputs(const CompareFlags& flags, const std::vector<sim::Com
   return folder.commit();
 }
 
+// The same value twice would be two runs of one name, of which only one file would be left.
+Result<void> check_sweep(const CompareFlags& flags) {
+  const auto check = [](const char* flag, const auto& values) -> Result<void> {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (std::find(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values[i]) !=
+          values.begin() + static_cast<std::ptrdiff_t>(i)) {
+        return fail(ErrorCode::invalid_argument, "{}: {} is given twice; each run needs a name of its own", flag,
+                    values[i]);
+      }
+    }
+    return {};
+  };
+  EBB_RETURN_IF_ERROR(check("--policies", flags.policies));
+  EBB_RETURN_IF_ERROR(check("--loads", flags.loads));
+  return check("--seeds", flags.seeds);
+}
+
+// All options that some of the policies or the simulator has.
+Result<std::set<std::string>> option_names(const std::vector<std::string>& policies, const sched::Registry& registry) {
+  std::set<std::string> names;
+  const auto add = [&](std::span<const sched::OptionSpec> specs) {
+    for (const sched::OptionSpec& spec : specs) names.insert(spec.name);
+  };
+  add(sched::Registry::common_options());
+  add(sim::sim_options());
+  for (const std::string& policy : policies) {
+    EBB_ASSIGN_OR_RETURN(const sched::PolicyInfo* info, registry.find(policy));
+    add(info->options);
+  }
+  return names;
+}
+
 Result<void> run_compare(CompareFlags flags, Context& context) {
   const double started = sim::monotonic_seconds();
   if (flags.policies.empty()) {
     for (const sched::PolicyInfo& info : context.registry.policies()) flags.policies.push_back(info.name);
   }
-  // The setup checks options against one policy; here they are for whichever has them, which compare() checks.
+  EBB_RETURN_IF_ERROR(check_sweep(flags));
+  // The setup checks options against one policy; here they are for whichever has them, which compare() checks. Those of
+  // a scenario or preset are left out if its own policy is not compared, nor any other that has them.
   SimFlags common = flags.common;
   common.set.clear();
-  EBB_ASSIGN_OR_RETURN(SimSetup setup, make_setup(common, flags.policies.front(), context));
+  EBB_ASSIGN_OR_RETURN(SimSetup setup, make_setup(common, "", context));
+  EBB_ASSIGN_OR_RETURN(const auto names, option_names(flags.policies, context.registry));
+  std::erase_if(setup.options.set, [&](const auto& assignment) { return !names.contains(assignment.first); });
   for (const std::string& text : flags.common.set) {
     const auto equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -147,7 +184,8 @@ void add_sim_compare(CLI::App& sim, Context& context) {
       ->check(CLI::IsMember({"compress", "sample"}));
   command->add_option("--seed,--seeds", flags->seeds, "Seeds, separated by commas (default 1)")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(whole_number());
   command->add_option("--threads", flags->threads, "Runs at a time (default: all cores)")->check(CLI::Range(1, 1024));
   command->callback([flags, &context] { context.finish(run_compare(*flags, context)); });
 }

@@ -6,6 +6,7 @@
 #include "ebb/base/output_folder.h"
 #include "ebb/cli/sim_outputs.h"
 #include "ebb/cli/sim_setup.h"
+#include "ebb/cli/validators.h"
 #include "ebb/sim/journal_header.h"
 #include "ebb/sim/output.h"
 #include "ebb/trace/journal.h"
@@ -56,6 +57,7 @@ Result<void> check_expectations(const SimSetup& setup, const sim::Summary& summa
 Result<void> run_one(const RunFlags& flags, Context& context) {
   const double started = sim::monotonic_seconds();
   EBB_ASSIGN_OR_RETURN(const SimSetup setup, make_setup(flags.common, flags.policy, context));
+  for (const auto& [path, expected] : setup.expect) EBB_RETURN_IF_ERROR(sim::figure(sim::Summary(), path));
   std::optional<OutputFolder> folder;
   std::optional<trace::JournalWriter> journal;
   if (!flags.common.out.empty()) {
@@ -102,8 +104,8 @@ void add_sim_run(CLI::App& sim, Context& context) {
   CLI::App* command = sim.add_subcommand("run", "Replay a trace of jobs under one policy");
   auto flags = std::make_shared<RunFlags>();
   flags->common.add_to(*command);
-  command->add_option("--policy", flags->policy, "See 'ebb policies' (default: backfill)");
-  command->add_option("--seed", flags->common.seed, "For random faults (default 1)");
+  command->add_option("--policy", flags->policy, "See 'ebb policies' (default: backfill)")->check(not_empty());
+  command->add_option("--seed", flags->common.seed, "For random faults (default 1)")->check(whole_number());
   command->callback([flags, &context] { context.finish(run_one(*flags, context)); });
 }
 

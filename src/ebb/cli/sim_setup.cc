@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "ebb/base/embedded.h"
+#include "ebb/cli/validators.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/trace/workload.h"
 
@@ -106,6 +107,10 @@ void SimFlags::add_to(CLI::App& command) {
   command.add_flag("--force", force, "Replace files in --out");
   command.add_flag("--json", json, "Print one JSON object");
   command.add_option("--progress", progress, "auto (on a terminal) or never")->check(CLI::IsMember({"auto", "never"}));
+  for (const char* name :
+       {"scenario", "--preset", "--trace", "--format", "--cluster", "--round", "--resize-cost", "--out"}) {
+    command.get_option(name)->check(not_empty());
+  }
 }
 
 Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, const Context& context) {
@@ -136,11 +141,9 @@ Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, co
   read.skip_bad_rows = flags.skip_bad_rows;
   EBB_ASSIGN_OR_RETURN(trace::ReadResult result, trace::read_workload(path, read));
   setup.workload = std::move(result.workload);
-  if (result.report.rows_skipped > 0) {
-    for (const std::string& row : result.report.first_bad_rows) context.warn(row);
-    setup.workload.warnings.push_back(
-        fmt::format("{} rows of the trace could not be read and were left out", result.report.rows_skipped));
-  }
+  // The workload's own warnings, which the result repeats, say how many rows these are and show the first.
+  const auto& bad_rows = result.report.first_bad_rows;
+  for (std::size_t i = 1; i < bad_rows.size(); ++i) context.warn(bad_rows[i]);
   return setup;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/cli/command.h"
+#include "ebb/cli/validators.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/trace/transform.h"
 #include "ebb/trace/workload.h"
@@ -35,8 +36,9 @@ struct Input {
     options.procs_per_gpu = procs_per_gpu;
     options.skip_bad_rows = skip_bad_rows;
     EBB_ASSIGN_OR_RETURN(trace::ReadResult result, trace::read_workload(path, options));
-    for (const std::string& row : result.report.first_bad_rows) context.warn(row);
-    for (const std::string& warning : result.workload.warnings) context.warn(warning);
+    for (const std::string& warning : result.workload.warnings) context.warn(warning);  // shows the first bad row
+    const auto& bad_rows = result.report.first_bad_rows;
+    for (std::size_t i = 1; i < bad_rows.size(); ++i) context.warn(bad_rows[i]);
     return result;
   }
 };
@@ -58,8 +60,16 @@ struct Output {
     if (!format.empty()) {
       EBB_ASSIGN_OR_RETURN(to, trace::parse_format(format));
     }
-    if (std::filesystem::exists(path) && !force) {
-      return fail(ErrorCode::already_exists, "'{}' exists; give another name, or --force to replace it", path);
+    // The file is written beside `path` and renamed: what is no file (a device, a folder) must not be replaced.
+    std::error_code ignored;
+    const auto there = std::filesystem::status(path, ignored).type();
+    if (there != std::filesystem::file_type::not_found && there != std::filesystem::file_type::none) {
+      if (there != std::filesystem::file_type::regular) {
+        return fail(ErrorCode::invalid_argument, "'{}' is not a regular file; give the name of a file", path);
+      }
+      if (!force) {
+        return fail(ErrorCode::already_exists, "'{}' exists; give another name, or --force to replace it", path);
+      }
     }
     EBB_RETURN_IF_ERROR(trace::write_workload(path, workload, to));
     context.print(
@@ -203,7 +213,7 @@ void add_cut(CLI::App& trace, Context& context) {
   flags->output.add_to(*command);
   command->add_option("--from", flags->from, "Jobs submitted at or after this time from time 0, for example 2d");
   command->add_option("--until", flags->to, "Jobs submitted before this time from time 0");
-  command->add_option("--first", flags->first, "Of these, only the first so many");
+  command->add_option("--first", flags->first, "Of these, only the first so many")->check(whole_number());
   command->add_flag("--shift", flags->shift, "Make the first submission that is left time 0");
   command->callback([flags, &context] {
     context.finish([&]() -> Result<void> {
@@ -239,7 +249,7 @@ void add_scale(CLI::App& trace, Context& context) {
   flags->output.add_to(*command);
   command->add_option("--load", flags->load, "Factor of the load, for example 1.5")->required();
   command->add_option("--load-method", flags->method, "compress (arrivals closer together) or sample (random jobs)");
-  command->add_option("--seed", flags->seed, "For sample (default 1)");
+  command->add_option("--seed", flags->seed, "For sample (default 1)")->check(whole_number());
   command->callback([flags, &context] {
     context.finish([&]() -> Result<void> {
       EBB_ASSIGN_OR_RETURN(const trace::LoadMethod method, trace::parse_load_method(flags->method));

@@ -22,7 +22,7 @@ struct JobSpec {
   std::string tenant;                      ///< who pays; "" = nobody in particular
   GpuCount gpus = 0;                       ///< gang size, at least 1
   Time submit{};                           ///< submission
-  int priority = 0;                        ///< higher first, under every policy
+  int priority = 0;                        ///< higher first under every policy (drf: within the tenant)
   std::string gpu_type;                    ///< run only on this type; "" = any (a gang never mixes types)
   std::string pool;                        ///< run only in this pool; "" = see ebb::sched::Capacity
   std::optional<Duration> requested_time;  ///< what the owner asked for (a time limit), if known

@@ -6,14 +6,13 @@
 namespace ebb {
 namespace {
 
-constexpr std::array<std::pair<ReasonCode, const char*>, 8> kNames{{
+constexpr std::array<std::pair<ReasonCode, const char*>, 7> kNames{{
     {ReasonCode::waiting_for_tick, "waiting_for_tick"},
     {ReasonCode::no_capacity, "no_capacity"},
     {ReasonCode::fragmented, "fragmented"},
     {ReasonCode::behind_head, "behind_head"},
     {ReasonCode::reserved_for_head, "reserved_for_head"},
     {ReasonCode::lower_priority, "lower_priority"},
-    {ReasonCode::fair_share, "fair_share"},
     {ReasonCode::impossible, "impossible"},
 }};
 
@@ -52,9 +51,6 @@ std::string describe(const Reason& reason) {
       break;
     case ReasonCode::lower_priority:
       text += "; jobs that go first under this policy hold the rest";
-      break;
-    case ReasonCode::fair_share:
-      text += "; a tenant with a smaller share goes first";
       break;
     case ReasonCode::impossible:
       return fmt::format("needs {} GPUs; the nodes it may use have {} in all", reason.needed, reason.available);

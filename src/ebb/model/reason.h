@@ -17,7 +17,6 @@ enum class ReasonCode : std::uint8_t {
   behind_head,        ///< an earlier job blocks the queue
   reserved_for_head,  ///< would fit, but would delay the job at the head of the queue
   lower_priority,     ///< jobs that go first under this policy hold the GPUs
-  fair_share,         ///< a tenant with a smaller share goes first
   impossible,         ///< the cluster cannot hold the gang even when empty
 };
 

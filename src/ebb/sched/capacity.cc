@@ -58,13 +58,17 @@ Capacity::Capacity(ClusterSpec spec) : spec_(std::move(spec)), free_(groups_of(s
 }
 
 ClassId Capacity::class_of(const JobSpec& job) {
-  const bool has_training = std::any_of(group_names_.begin(), group_names_.end(),
-                                        [](const auto& name) { return name.second == kTrainingPool; });
+  const auto any_group = [&](auto&& test) { return std::any_of(group_names_.begin(), group_names_.end(), test); };
+  const bool has_types = any_group([](const auto& name) { return !name.first.empty(); });
+  const bool has_pools = any_group([](const auto& name) { return !name.second.empty(); });
+  const bool has_training = any_group([](const auto& name) { return name.second == kTrainingPool; });
   const std::string_view pool = job.pool.empty() && has_training ? kTrainingPool : std::string_view(job.pool);
   GroupMask eligible = 0;
   for (GroupId g = 0; g < group_names_.size(); ++g) {
     const auto& [group_type, group_pool] = group_names_[g];
-    if ((job.gpu_type.empty() || job.gpu_type == group_type) && (pool.empty() || pool == group_pool)) {
+    const bool type_fits = !has_types || job.gpu_type.empty() || job.gpu_type == group_type;
+    const bool pool_fits = !has_pools || pool.empty() || pool == group_pool;
+    if (type_fits && pool_fits) {
       eligible |= GroupMask{1} << g;
     }
   }

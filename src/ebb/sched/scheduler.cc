@@ -78,12 +78,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     tick = tick || std::holds_alternative<Tick>(event);
   }
   if (!tick) {
-    for (const Event& event : events) {
-      if (const auto* submitted = std::get_if<JobSubmitted>(&event);
-          submitted != nullptr && state_.job(submitted->job).phase == JobPhase::waiting) {
-        result.reasons.emplace_back(submitted->job, reason_for(state_, submitted->job, ReasonCode::waiting_for_tick));
-      }
-    }
+    for (const Event& event : events) explain_new_wait(event, now, result);
     return {};
   }
 
@@ -96,6 +91,16 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   }
   fresh_.clear();
   return {};
+}
+
+// A job that begins to wait between ticks: a new one waits for the tick, one that was stopped for what took its place.
+void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& result) const {
+  if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
+    if (state_.job(submitted->job).phase != JobPhase::waiting) return;  // rejected
+    result.reasons.emplace_back(submitted->job, reason_for(state_, submitted->job, ReasonCode::waiting_for_tick));
+  } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
+    result.reasons.emplace_back(stopped->job, explain(stopped->job, now));
+  }
 }
 
 std::vector<JobId> Scheduler::take_launchable() {

@@ -53,6 +53,7 @@ class Scheduler {
 
  private:
   void tell_policy(const Event& event, Time now);
+  void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
   State state_;
   std::unique_ptr<Policy> policy_;

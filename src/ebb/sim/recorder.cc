@@ -78,6 +78,10 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
     } else if (waited_for_[id] > 0) {
       record.reason = to_string(static_cast<ReasonCode>(waited_for_[id] - 1));
     }
+    if (job.phase == JobPhase::waiting && job.incarnations > 0) {
+      // Never completed: its last run ended when it began to wait for the last time.
+      last_end = std::max(last_end.value_or(job.waiting_since), job.waiting_since);
+    }
     if (!first_submit || record.submit < *first_submit) first_submit = record.submit;
     const double gpu_seconds = to_seconds(record.held) * record.gpus;
     summary.gpu_seconds += gpu_seconds;

@@ -101,10 +101,10 @@ std::string sentence_about_several(const Contenders& all, std::string_view noun)
   }
   text += "; " + waiting("jobs", pending.low);
   if (pending.flat()) return text + " under each.";
-  return text +
-         fmt::format(" under {}, against {} under {}.", names_near(all, p99_pending, pending.low),
-                     pending.low > 0 ? human(pending.high) : fmt::format("waits of up to {}", human(pending.high)),
-                     names_near(all, p99_pending, pending.high));
+  return text + fmt::format(
+                    " under {}, against {} under {}.", names_near(all, p99_pending, pending.low),
+                    pending.low > 0 ? human(pending.high) : fmt::format("a 99th percentile of {}", human(pending.high)),
+                    names_near(all, p99_pending, pending.high));
 }
 
 void note_missing_jobs(const Contenders& all, std::vector<std::string>& notes) {

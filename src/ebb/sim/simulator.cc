@@ -411,6 +411,36 @@ std::vector<std::string> oracle_warnings(const sched::PolicyInfo& info, const Wo
   return {};
 }
 
+void warn_of_missing_jobs(SimResult& result) {
+  const auto rejected =
+      static_cast<std::uint64_t>(std::count_if(result.jobs.begin(), result.jobs.end(), [](const JobRecord& job) {
+        return job.reason == to_string(ReasonCode::impossible);
+      }));
+  const std::uint64_t total = result.summary.jobs_total;
+  if (rejected > 0) {
+    result.summary.warnings.push_back(
+        fmt::format("{} of {} jobs are too large for the cluster and were left out", rejected, total));
+  }
+  if (const std::uint64_t stranded = result.summary.jobs_impossible - rejected; stranded > 0) {
+    result.summary.warnings.push_back(
+        fmt::format("{} of {} jobs did not complete: nodes that they need never came back", stranded, total));
+  }
+}
+
+void warn_of_unnamed(const ClusterSpec& cluster, const Workload& workload, SimResult& result) {
+  const auto warn = [&](const char* what, auto&& of_node, auto&& of_job) {
+    if (std::any_of(cluster.nodes.begin(), cluster.nodes.end(), of_node)) return;
+    const auto jobs = std::count_if(workload.jobs.begin(), workload.jobs.end(), of_job);
+    if (jobs == 0) return;
+    result.summary.warnings.push_back(fmt::format(
+        "{} of {} jobs ask for a {}; the cluster names none, so they run anywhere", jobs, workload.jobs.size(), what));
+  };
+  warn(
+      "GPU type", [](const NodeSpec& n) { return !n.gpu_type.empty(); },
+      [](const JobSpec& j) { return !j.gpu_type.empty(); });
+  warn("pool", [](const NodeSpec& n) { return !n.pool.empty(); }, [](const JobSpec& j) { return !j.pool.empty(); });
+}
+
 }  // namespace
 
 std::span<const sched::OptionSpec> sim_options() {
@@ -455,10 +485,8 @@ Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& given, co
   result.summary.warnings = workload.warnings;
   for (std::string& warning : oracle_warnings(*info, workload)) result.summary.warnings.push_back(std::move(warning));
   engine.fill(result);
-  if (result.summary.jobs_impossible > 0) {
-    result.summary.warnings.push_back(fmt::format("{} of {} jobs could never run and were left out",
-                                                  result.summary.jobs_impossible, result.summary.jobs_total));
-  }
+  warn_of_unnamed(cluster, workload, result);
+  warn_of_missing_jobs(result);
   return result;
 }
 

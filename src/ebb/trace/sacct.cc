@@ -68,8 +68,8 @@ struct Gpus {
   std::string_view type;   ///< "" = not known
 };
 
-// GPUs in a list like "billing=8,cpu=8,gres/gpu=2,mem=64G,node=1". The plain entry counts; without it the typed ones
-// are summed, and give the type if they agree.
+// GPUs in a list like "billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2,mem=64G,node=1". The plain entry counts; without it
+// the typed ones are summed. They give the type if they agree.
 Result<Gpus> parse_tres(std::string_view tres) {
   constexpr std::string_view kGpu = "gres/gpu";
   std::int64_t plain = 0;
@@ -98,7 +98,7 @@ Result<Gpus> parse_tres(std::string_view tres) {
     }
   }
   if (several_types) typed.type = {};
-  const Gpus gpus = plain > 0 ? Gpus{plain, {}} : typed;
+  const Gpus gpus = plain > 0 ? Gpus{plain, typed.type} : typed;
   if (gpus.count > kMaxJobGpus) {
     return fail(ErrorCode::invalid_argument, "{} GPUs are outside 1 to {}", gpus.count, kMaxJobGpus);
   }
