@@ -97,16 +97,17 @@ TEST_F(CliBadInput, JobsThatCanNeverRun) {
                  {"job 'a' needs 3 GPUs", "the cluster has 2", "1 of 3 jobs can never run", "--skip-impossible"});
   const std::string typed =
       folder_.write("typed.csv", "job,submit_s,run_s,gpus,gpu_type,pool\na,0,1,1,h100,\nb,0,1,1,,testing\n");
-  expect_refused({"sim", "run", "--trace", typed, "--cluster", "1x4:a100"}, {"job 'a'", "of type h100", "2 of 2 jobs"});
+  expect_refused({"sim", "run", "--trace", typed, "--cluster", "1x4:a100@production"},
+                 {"job 'a'", "of type h100", "2 of 2 jobs"});
   const std::string pooled = folder_.write("pooled.csv", "job,submit_s,run_s,gpus,pool\na,0,1,1,testing\n");
-  expect_refused({"sim", "run", "--trace", pooled, "--cluster", "1x4"}, {"job 'a'", "in pool testing"});
+  expect_refused({"sim", "run", "--trace", pooled, "--cluster", "1x4@production"}, {"job 'a'", "in pool testing"});
 }
 
 TEST_F(CliBadInput, SkipImpossibleLeavesThemOutAndCounts) {
   const cli::Outcome some = ebb({"sim", "run", "--trace", trace_, "--cluster", "2x1", "--skip-impossible"});
   EXPECT_EQ(some.code, cli::kExitOk);
   EXPECT_THAT(some.out, HasSubstr("2 of 3 jobs completed"));
-  EXPECT_THAT(some.err, HasSubstr("warning: 1 of 3 jobs could never run and were left out"));
+  EXPECT_THAT(some.err, HasSubstr("warning: 1 of 3 jobs are too large for the cluster and were left out"));
 
   for (const std::string& policy : kPolicies) {
     const auto json = run_json({"--trace", trace_, "--cluster", "2x1", "--skip-impossible", "--policy", policy});
@@ -114,7 +115,7 @@ TEST_F(CliBadInput, SkipImpossibleLeavesThemOutAndCounts) {
     EXPECT_EQ(json["jobs_completed"], 2);
     EXPECT_EQ(json["jobs_impossible"], 1);
     EXPECT_EQ(json["training"]["count"], 2);
-    EXPECT_THAT(json["warnings"].dump(), HasSubstr("1 of 3 jobs could never run"));
+    EXPECT_THAT(json["warnings"].dump(), HasSubstr("1 of 3 jobs are too large"));
   }
   const auto rows = run_rows({"--trace", trace_, "--cluster", "2x1", "--skip-impossible", "--policy", "fifo"});
   EXPECT_THAT(rows, ElementsAre("a,training,0,,,,0,0,0,impossible", "b,training,10,10,60,50,0,100,0,",

@@ -169,6 +169,24 @@ TEST_F(CliScenario, NobodyIsPreemptedWhereAnotherGroupIsIdle) {
   }
 }
 
+TEST_F(CliScenario, TypesThatTheClusterDoesNotNameAreWarnedOf) {
+  folder_.write("typed.csv", "job,submit_s,run_s,gpus,gpu_type\na,0,100,2,a100\nb,0,100,2,\n");
+  const auto json = run_json({scenario("trace: typed.csv\ncluster: 2x2\npolicy: fifo\n")});
+  EXPECT_EQ(json["jobs_completed"], 2);
+  EXPECT_THAT(json["warnings"].dump(), HasSubstr("1 of 2 jobs ask for a GPU type; the cluster names none"));
+}
+
+TEST_F(CliScenario, JobsWhoseNodesNeverComeBackAreToldApart) {
+  folder_.write("lost.csv", "job,submit_s,run_s,gpus\na,0,10,2\nb,0,100,2\n");
+  const auto json =
+      run_json({scenario("trace: lost.csv\ncluster: 1x2\npolicy: fifo\nfaults:\n  outages:\n"
+                         "    - {at: 60, node: 0}\n")});
+  EXPECT_EQ(json["jobs_completed"], 1);
+  EXPECT_EQ(json["makespan_s"], 60);  // b held its GPUs until then
+  EXPECT_EQ(json["utilisation"], 1.0);
+  EXPECT_THAT(json["warnings"].dump(), HasSubstr("1 of 2 jobs did not complete: nodes that they need never came back"));
+}
+
 TEST_F(CliScenario, ADrainedNodeRunsOutAndTakesNothingNew) {
   folder_.write("three.csv", "job,submit_s,run_s,gpus\na,0,100,2\nb,10,10,2\nc,30,10,2\n");
   // b on node 1 is not disturbed at 15; c waits for the end of the drain at 65, though node 1 is idle since 20.

@@ -162,5 +162,15 @@ TEST(Eligibility, GangsKeepToTheirTypeAndPool) {
   EXPECT_FALSE(state.class_of(3).possible());
 }
 
+TEST(Eligibility, AClusterWithoutNamesDoesNotTellTypesAndPoolsApart) {
+  State state(test_cluster(1, 4));
+  JobSpec job = test_job(4);
+  job.gpu_type = "a100";
+  job.pool = "serving";
+  ASSERT_TRUE(state.fold(Event(JobSubmitted{0, job}), at(0)));
+  EXPECT_TRUE(state.class_of(0).possible());
+  EXPECT_TRUE(state.fold(Decision(Start{0, {{0, 4}}}), at(0)));
+}
+
 }  // namespace
 }  // namespace ebb::sched

@@ -125,7 +125,8 @@ TEST(Sacct, CountsGpusOfTheAllocationFirst) {
   };
   EXPECT_EQ(gpus("cpu=1,gres/gpu=4", "gres/gpu=2"), "4 ");
   EXPECT_EQ(gpus("", "gres/gpu=2"), "2 ");
-  EXPECT_EQ(gpus("gres/gpu:a100=4,gres/gpu=4", ""), "4 ");
+  EXPECT_EQ(gpus("gres/gpu:a100=4,gres/gpu=4", ""), "4 a100");
+  EXPECT_EQ(gpus("gres/gpu:a100=2,gres/gpu:t4=2,gres/gpu=4", ""), "4 ");
   EXPECT_EQ(gpus("gres/gpu:a100=4,gres/gpu:a100=2", ""), "6 a100");
   EXPECT_EQ(gpus("gres/gpumem=80G,gres/gpuutil=0,gres/gpu:t4=1", ""), "1 t4");
 }
