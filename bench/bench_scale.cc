@@ -1,5 +1,6 @@
-// Cost per event from 1,000 to 1,000,000 jobs: Poisson arrivals at load 0.8 on 128 x 8 GPUs.
-// usage: bench_scale [POLICY] [LARGEST]
+// Cost per event from 1,000 to 1,000,000 jobs: Poisson arrivals at load 0.8. On the default cluster jobs queue; on a
+// large one (128x8) hardly any waits.
+// usage: bench_scale [POLICY] [LARGEST] [CLUSTER]
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@
 int main(int argc, char** argv) {
   using namespace ebb;
   const auto registry = policies::all();
-  const ClusterSpec cluster = spec::parse_cluster("128x8").value();
+  const ClusterSpec cluster = spec::parse_cluster(argc > 3 ? argv[3] : "8x8").value();
   const std::string policy = argc > 1 ? argv[1] : "backfill";
   const std::size_t largest = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1'000'000;
   fmt::print("{:<10} {:>9} {:>9} {:>10} {:>9} {:>12} {:>9}\n", "policy", "jobs", "CPU-s", "events", "us/event",

@@ -53,6 +53,7 @@ class ShortestFirst final : public Policy {
       place.order = ++sequence_;
     }
     waiting_[{priority(state, job), state.job(job).job_class}].insert(place);
+    waiting_gpus_ += state.job(job).spec.gpus;
   }
 
   void on_started(const State& state, JobId job, Time now) override { move_end(state, job, now); }
@@ -136,6 +137,7 @@ class ShortestFirst final : public Policy {
   void walk(Turn& turn, Room& room, std::vector<JobId>& admitted) const {
     const State& state = turn.state();
     std::priority_queue<Cursor, std::vector<Cursor>, std::greater<>> heads;
+    const GpuCount idle = state.capacity().free().sum(~GroupMask{0});
     GpuCount smallest_waiting = std::numeric_limits<GpuCount>::max();
     const auto push = [&](const Places& places, int negated_priority, GpuCount weight, bool running) {
       Cursor cursor;
@@ -152,16 +154,16 @@ class ShortestFirst final : public Policy {
       smallest_waiting = std::min(smallest_waiting, gpus);
       push(places, group.first, times_gpus_ ? gpus : 1, false);
     }
-    for (const auto& [group, places] : running_) push(places, group.first, group.second, true);
+    // Where all that wait fit beside those that run, nobody can lose anything.
+    const bool by_count = state.capacity().free().group_count() == 1 && !placement_->strict();
+    if (!by_count || waiting_gpus_ > idle) {
+      for (const auto& [group, places] : running_) push(places, group.first, group.second, true);
+    }
 
     GpuCount taken = 0;  // by waiting jobs so far
-    const GpuCount idle = state.capacity().free().sum(~GroupMask{0});
     while (!heads.empty()) {
       // Nobody who waits can fit any more, and nobody who runs has lost anything.
-      if (room.left() < smallest_waiting && taken <= idle && state.capacity().free().group_count() == 1 &&
-          !placement_->strict()) {
-        return;
-      }
+      if (by_count && room.left() < smallest_waiting && taken <= idle) return;
       Cursor cursor = heads.top();
       heads.pop();
       const JobId job = cursor.at->job;
@@ -190,6 +192,7 @@ class ShortestFirst final : public Policy {
     const auto group = waiting_.find({priority(state, job), state.job(job).job_class});
     group->second.erase(places_[job]);
     if (group->second.empty()) waiting_.erase(group);
+    waiting_gpus_ -= state.job(job).spec.gpus;
     return places_[job];
   }
 
@@ -210,6 +213,7 @@ class ShortestFirst final : public Policy {
   std::vector<Place> places_;                           // by job
   std::map<std::pair<int, ClassId>, Places> waiting_;   // by (priority, class)
   std::map<std::pair<int, GpuCount>, Places> running_;  // by (priority, slope)
+  std::int64_t waiting_gpus_ = 0;
   std::int64_t decisions_ = 0;
   std::int64_t sequence_ = 0;
 };
