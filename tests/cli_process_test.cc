@@ -117,7 +117,7 @@ TEST_F(CliProcess, AStdoutThatCannotBeWrittenIsAnError) {
     for (const char* script : {"exec \"$0\" \"$@\" >&-", "exec \"$0\" \"$@\" >/dev/full"}) {
       const cli::Outcome outcome = shell(script, command);
       EXPECT_EQ(outcome.code, cli::kExitBadInput) << script << ": " << command.front();
-      EXPECT_THAT(outcome.err, HasSubstr("ebb: cannot write the output")) << script << ": " << command.front();
+      EXPECT_THAT(outcome.err, HasSubstr("ebb: cannot write to standard output")) << script << ": " << command.front();
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "ebb/sched/state.h"
 #include "ebb/sim/simulator.h"
 #include "ebb/spec/cluster.h"
+#include "ebb/spec/scenario.h"
 #include "ebb/trace/workload.h"
 
 namespace ebb {
@@ -18,8 +19,7 @@ struct ReferenceRun {
   const char* jobs;
   const char* cluster;
   const char* expected;
-  const char* policy;
-  std::vector<std::pair<std::string, std::string>> set;
+  const char* preset;
 };
 
 // How GoogleTest names a run.
@@ -60,10 +60,13 @@ TEST_P(Reference, EveryJobEndsAtTheSameSecond) {
   const std::string folder = fmt::format("{}/testdata/tiresias/", EBB_SOURCE_DIR);
   const auto workload = trace::read_workload(folder + run.jobs, {}).value().workload;
   const auto expected = read_expected(folder + "expected/" + run.expected);
+  const auto preset =
+      spec::read_scenario(fmt::format("{}/scenarios/reference/{}.yaml", EBB_SOURCE_DIR, run.preset)).value();
   sim::SimOptions options;
-  options.policy = run.policy;
-  options.set = run.set;
-  options.time = spec::TimeModel::seconds;
+  options.policy = preset.policy.value();
+  options.set = preset.options;
+  options.time = preset.time.value();
+  options.resize_cost = preset.resize_cost.value();
   const auto result = sim::simulate(spec::parse_cluster(run.cluster).value(), workload, options, policies::all());
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_EQ(result->jobs.size(), expected.size());
@@ -82,17 +85,14 @@ TEST_P(Reference, EveryJobEndsAtTheSameSecond) {
 INSTANTIATE_TEST_SUITE_P(
     Tiresias, Reference,
     ::testing::Values(
-        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_fifo.csv", "fifo", {}},
-        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_dlas-gpu.csv", "tiresias", {}},
-        ReferenceRun{"philly_2017-10_first1000.csv",
-                     "32x8",
-                     "first1000_32x8_dlas-gpu-promote1.csv",
-                     "tiresias",
-                     {{"promote", "1"}}},
-        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_srtf.csv", "srtf", {}},
-        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_srsf.csv", "srsf", {}},
-        ReferenceRun{"philly_2017-10_first2000.csv", "32x8", "first2000_32x8_dlas-gpu.csv", "tiresias", {}},
-        ReferenceRun{"philly_2017-10_first5000.csv", "80x8", "first5000_80x8_dlas-gpu.csv", "tiresias", {}}),
+        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_fifo.csv", "tiresias-fifo"},
+        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_dlas-gpu.csv", "tiresias-las"},
+        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_dlas-gpu-promote1.csv",
+                     "tiresias-las-promote"},
+        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_srtf.csv", "tiresias-srtf"},
+        ReferenceRun{"philly_2017-10_first1000.csv", "32x8", "first1000_32x8_srsf.csv", "tiresias-srsf"},
+        ReferenceRun{"philly_2017-10_first2000.csv", "32x8", "first2000_32x8_dlas-gpu.csv", "tiresias-las"},
+        ReferenceRun{"philly_2017-10_first5000.csv", "80x8", "first5000_80x8_dlas-gpu.csv", "tiresias-las"}),
     [](const auto& test) {
       std::string name = test.param.expected;
       name.resize(name.size() - 4);

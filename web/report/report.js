@@ -418,6 +418,24 @@
         : warning.runs.map((i) => runs[i].label).join("; ")))));
   }
 
+  function fillPolicies() {
+    const policies = new Map(runs.filter((run) => run.policy_summary).map((run) => [run.policy, run.policy_summary]));
+    byId("policies-section").hidden = policies.size === 0;
+    byId("policies").replaceChildren(...[...policies].flatMap(([policy, summary]) =>
+      [element("dt", {}, policy), element("dd", {}, summary)]));
+  }
+
+  // What the runs were made with: said once where it is the same for all, else by run.
+  function settingRows() {
+    const names = distinct(runs.flatMap((run) => run.settings.map(([name]) => name)));
+    const value = (run, name) => (run.settings.find(([n]) => n === name) ?? ["", "not recorded"])[1];
+    return names.map((name) => {
+      const values = distinct(runs.map((run) => value(run, name)));
+      const text = values.length === 1 ? values[0] : runs.map((run) => `${run.label}: ${value(run, name)}`).join("; ");
+      return [name[0].toUpperCase() + name.slice(1), text];
+    });
+  }
+
   function fillMade() {
     const list = (values) => distinct(values).join(", ");
     const zeros = distinct(runs.map((run) => run.time_zero));
@@ -430,6 +448,7 @@
       ["Scheduler", `${rangeText(runs.map((run) => run.steps), plural, "decision step")}, ` +
         `${rangeText(runs.map((run) => run.events), plural, "event")}${runs.length > 1 ? " a run" : ""}`],
     ];
+    rows.push(...settingRows().filter(([name]) => !["Policy", "Cluster"].includes(name)));
     byId("made").replaceChildren(
       ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   }
@@ -449,6 +468,7 @@
   fillHeader();
   fillViews();
   fillWarnings();
+  fillPolicies();
   fillMade();
   fillView();
   ebbCharts.darkQuery.addEventListener("change", fillView);

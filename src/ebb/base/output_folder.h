@@ -23,14 +23,20 @@ class OutputFolder {
 
   /// Where to write a file of the folder until commit().
   std::filesystem::path file(const std::string& name) const { return staging_ / name; }
+  /// Errors: as create(), for what came into the way meanwhile.
   Result<void> commit();
 
+  /// Removes the staging folders of all OutputFolders of this process: for a program that is told to stop. Any thread.
+  static void abandon_all();
+
  private:
-  OutputFolder(std::filesystem::path path, std::filesystem::path staging)
-      : path_(std::move(path)), staging_(std::move(staging)) {}
+  OutputFolder(std::filesystem::path path, std::filesystem::path staging, bool force)
+      : path_(std::move(path)), staging_(std::move(staging)), force_(force) {}
+  static Result<void> check_target(const std::filesystem::path& path, bool force);
 
   std::filesystem::path path_;
   std::filesystem::path staging_;  // empty once committed or moved from
+  bool force_ = false;
 };
 
 }  // namespace ebb

@@ -58,6 +58,22 @@ TEST_F(OutputFolders, FillsAnEmptyFolderAndRefusesAFullOne) {
   EXPECT_EQ(read_file(root_ / "a" / "mine").value(), "keep");
 }
 
+TEST_F(OutputFolders, DoesNotFillWhatSomebodyElseFilledMeanwhile) {
+  auto first = OutputFolder::create(root_ / "a", false).value();
+  fs::create_directories(root_ / "a");
+  ASSERT_TRUE(write_file_atomically(root_ / "a" / "theirs", "keep"));
+  EXPECT_EQ(first.commit().error().code, ErrorCode::already_exists);
+  EXPECT_EQ(read_file(root_ / "a" / "theirs").value(), "keep");
+}
+
+TEST_F(OutputFolders, AreAbandonedTogether) {
+  auto one = OutputFolder::create(root_ / "a", false).value();
+  auto two = OutputFolder::create(root_ / "b/", false).value();
+  EXPECT_EQ(entries(), 2);
+  OutputFolder::abandon_all();
+  EXPECT_EQ(entries(), 0);
+}
+
 TEST_F(OutputFolders, RefusesFilesAndPlacesItCannotWrite) {
   ASSERT_TRUE(write_file_atomically(root_ / "f", "x"));
   EXPECT_EQ(OutputFolder::create(root_ / "f", false).error().code, ErrorCode::invalid_argument);

@@ -12,7 +12,7 @@ namespace ebb::cli {
 void Context::finish(const Result<void>& result) {
   if (result) return;
   const Error& error = result.error();
-  std::fputs(("ebb: " + error.message + "\n").c_str(), streams.err);
+  std::fputs(("ebb: " + printable(error.message) + "\n").c_str(), streams.err);
   exit_code = error.code == ErrorCode::internal || error.code == ErrorCode::aborted ? kExitFailed : kExitBadInput;
 }
 
@@ -59,7 +59,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams) {
   Context context{registry, streams, command_line_of(args)};
 
-  CLI::App app("ebb: training, serving and tuning on one shared pool of GPUs.", "ebb");
+  CLI::App app(
+      "ebb: one shared pool of GPUs for training and serving. This version simulates: replay your own trace of jobs.",
+      "ebb");
   app.set_version_flag("--version", "ebb " EBB_VERSION);
   app.require_subcommand(1);
   app.footer("Each command explains itself: ebb COMMAND --help.");
@@ -88,13 +90,15 @@ int run(const std::vector<std::string>& args, const sched::Registry& registry, c
     context.print(app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::ParseError& error) {
     std::fputs(
-        fmt::format("ebb: {}\nTry 'ebb --help', or --help after the command.\n", usage_error(app, error)).c_str(),
+        fmt::format("ebb: {}\nTry 'ebb --help', or --help after the command.\n", printable(usage_error(app, error)))
+            .c_str(),
         streams.err);
     return kExitBadInput;
   }
   // Of a long output the failed part may have been dropped before.
   if (std::fflush(streams.out) != 0 || std::ferror(streams.out) != 0) {
-    std::fputs("ebb: cannot write the output\n", streams.err);
+    std::fputs("ebb: cannot write to standard output (closed, or its disk is full); files of --out are complete\n",
+               streams.err);
     return kExitBadInput;
   }
   return context.exit_code;

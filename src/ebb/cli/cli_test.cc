@@ -83,7 +83,7 @@ TEST(Usage, AnOutputThatCannotBeWrittenIsAnError) {
     ASSERT_NE(full, nullptr);
     std::FILE* err = std::tmpfile();
     EXPECT_EQ(run(args, sched::Registry(), {full, err}), kExitBadInput) << args.front();
-    EXPECT_THAT(take_text(err), HasSubstr("cannot write the output")) << args.front();
+    EXPECT_THAT(take_text(err), HasSubstr("cannot write to standard output")) << args.front();
     std::fclose(full);
   }
 }
@@ -95,7 +95,7 @@ TEST(Usage, ALongOutputThatFailedOnTheWayIsAnErrorTooWhenTheRestWasWritten) {
   std::setvbuf(full, nullptr, _IONBF, 0);
   std::FILE* err = std::tmpfile();
   EXPECT_EQ(run({"policies"}, sched::Registry(), {full, err}), kExitBadInput);
-  EXPECT_THAT(take_text(err), HasSubstr("cannot write the output"));
+  EXPECT_THAT(take_text(err), HasSubstr("cannot write to standard output"));
   std::fclose(full);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ebb/base/result.h"
+#include "ebb/base/text.h"
 #include "ebb/cli/cli.h"
 #include "ebb/sched/registry.h"
 
@@ -24,8 +25,8 @@ struct Context {
   std::string command_line;  ///< as typed, for reports and run.json
   int exit_code = kExitOk;
 
-  void print(const std::string& text) const { std::fputs(text.c_str(), streams.out); }
-  void warn(const std::string& text) const { std::fputs(("warning: " + text + "\n").c_str(), streams.err); }
+  void print(const std::string& text) const { std::fputs(printable(text).c_str(), streams.out); }
+  void warn(const std::string& text) const { std::fputs(("warning: " + printable(text) + "\n").c_str(), streams.err); }
   /// Prints the error of a command that failed and sets the exit code.
   void finish(const Result<void>& result);
 };

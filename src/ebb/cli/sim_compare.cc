@@ -72,7 +72,7 @@ Result<void> write_outputs(const CompareFlags& flags, const std::vector<sim::Com
   EBB_RETURN_IF_ERROR(write_file_atomically(
       folder.file("summary.json"), json_of(runs).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
   EBB_RETURN_IF_ERROR(write_report(folder, results, context));
-  EBB_RETURN_IF_ERROR(write_run_json(folder, context, started));
+  EBB_RETURN_IF_ERROR(write_run_json(folder, results, context, started));
   return folder.commit();
 }
 

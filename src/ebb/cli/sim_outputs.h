@@ -12,7 +12,8 @@ namespace ebb::cli {
 
 /// report.html.
 Result<void> write_report(const OutputFolder& folder, std::span<const sim::SimResult> results, const Context& context);
-/// run.json: what the process cost since `started` (sim::monotonic_seconds()).
-Result<void> write_run_json(const OutputFolder& folder, const Context& context, double started);
+/// run.json: the effective settings of every run, and what the process cost since `started` (sim::monotonic_seconds()).
+Result<void> write_run_json(const OutputFolder& folder, std::span<const sim::SimResult> results, const Context& context,
+                            double started);
 
 }  // namespace ebb::cli

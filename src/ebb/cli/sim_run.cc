@@ -83,7 +83,7 @@ Result<void> run_one(const RunFlags& flags, Context& context) {
     EBB_RETURN_IF_ERROR(sim::write_jobs_csv(folder->file("jobs.csv"), result));
     EBB_RETURN_IF_ERROR(write_file_atomically(folder->file("summary.json"), summary_text));
     EBB_RETURN_IF_ERROR(write_report(*folder, {&result, 1}, context));
-    EBB_RETURN_IF_ERROR(write_run_json(*folder, context, started));
+    EBB_RETURN_IF_ERROR(write_run_json(*folder, {&result, 1}, context, started));
     EBB_RETURN_IF_ERROR(folder->commit());
   }
   if (flags.common.json) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "ebb/base/embedded.h"
 #include "ebb/cli/validators.h"
@@ -140,6 +141,7 @@ Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, co
   read.procs_per_gpu = flags.procs_per_gpu.value_or(base.procs_per_gpu.value_or(1));
   read.skip_bad_rows = flags.skip_bad_rows;
   EBB_ASSIGN_OR_RETURN(trace::ReadResult result, trace::read_workload(path, read));
+  setup.options.trace_name = std::filesystem::path(path).filename().string();
   setup.workload = std::move(result.workload);
   // The workload's own warnings, which the result repeats, say how many rows these are and show the first.
   const auto& bad_rows = result.report.first_bad_rows;

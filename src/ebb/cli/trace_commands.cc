@@ -211,8 +211,9 @@ void add_cut(CLI::App& trace, Context& context) {
   auto flags = std::make_shared<Flags>();
   flags->input.add_to(*command);
   flags->output.add_to(*command);
-  command->add_option("--from", flags->from, "Jobs submitted at or after this time from time 0, for example 2d");
-  command->add_option("--until", flags->to, "Jobs submitted before this time from time 0");
+  command->add_option("--from", flags->from,
+                      "Jobs submitted at or after this: a time from time 0 (2d) or a date (2024-03-01)");
+  command->add_option("--until", flags->to, "Jobs submitted before this");
   command->add_option("--first", flags->first, "Of these, only the first so many")->check(whole_number());
   command->add_flag("--shift", flags->shift, "Make the first submission that is left time 0");
   command->callback([flags, &context] {
@@ -220,15 +221,13 @@ void add_cut(CLI::App& trace, Context& context) {
       trace::CutOptions options;
       options.first = flags->first;
       options.shift = flags->shift;
+      EBB_ASSIGN_OR_RETURN(const trace::ReadResult read, flags->input.read(context));
       if (!flags->from.empty()) {
-        EBB_ASSIGN_OR_RETURN(const Duration from, parse_duration(flags->from));
-        options.from = Time(from);
+        EBB_ASSIGN_OR_RETURN(options.from, trace::parse_time(read.workload, flags->from));
       }
       if (!flags->to.empty()) {
-        EBB_ASSIGN_OR_RETURN(const Duration to, parse_duration(flags->to));
-        options.to = Time(to);
+        EBB_ASSIGN_OR_RETURN(options.to, trace::parse_time(read.workload, flags->to));
       }
-      EBB_ASSIGN_OR_RETURN(const trace::ReadResult read, flags->input.read(context));
       EBB_ASSIGN_OR_RETURN(const Workload part, trace::cut(read.workload, options));
       return flags->output.write(part, context);
     }());

@@ -16,6 +16,9 @@ namespace ebb {
 /// Number of a job in order of submission, from 0; never reused.
 using JobId = std::uint32_t;
 
+/// Priorities are within +-kMaxPriority.
+inline constexpr int kMaxPriority = 1'000'000;
+
 /// What is asked for when a job is submitted.
 struct JobSpec {
   std::string name;                        ///< the owner's name of it; unique within a trace

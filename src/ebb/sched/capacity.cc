@@ -79,7 +79,6 @@ ClassId Capacity::class_of(const JobSpec& job) {
 
   JobClass made;
   made.gpus = job.gpus;
-  made.groups = eligible;
   for (const GroupMask type : type_groups_) {
     const GroupMask option = type & eligible;
     if (option == 0) continue;

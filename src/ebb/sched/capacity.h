@@ -27,7 +27,6 @@ using ClassId = std::uint32_t;
 struct JobClass {
   GpuCount gpus = 0;
   std::vector<GroupMask> options;  ///< one a GPU type that the job may use, in order of the cluster
-  GroupMask groups = 0;            ///< all of them together
   GpuCount largest = 0;            ///< GPUs of the largest option when the cluster is empty and whole
 
   bool possible() const { return gpus <= largest; }

@@ -72,10 +72,6 @@ void FreeIndex::set_available(NodeId node, GpuCount gpus) {
   current = gpus;
 }
 
-void FreeIndex::add(const Allocation& allocation) {
-  for (const NodeShare& share : allocation) set_available(share.node, available_[share.node] + share.gpus);
-}
-
 void FreeIndex::remove(const Allocation& allocation) {
   for (const NodeShare& share : allocation) set_available(share.node, available_[share.node] - share.gpus);
 }

@@ -30,7 +30,6 @@ class FreeIndex {
   GroupId group_of(NodeId node) const { return group_of_[node]; }
   std::size_t group_count() const { return groups_.size(); }
   void set_available(NodeId node, GpuCount gpus);
-  void add(const Allocation& allocation);
   void remove(const Allocation& allocation);
 
   /// Available GPUs in the groups (bits beyond the last group are ignored).

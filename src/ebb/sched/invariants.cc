@@ -63,6 +63,22 @@ Result<void> check_invariants(const State& state) {
   if (starting != state.starting_count()) return broken("{} jobs start, counted {}", starting, state.starting_count());
   if (held != state.gpus_held()) return broken("{} GPUs are held, counted {}", held, state.gpus_held());
 
+  GpuNanoseconds gpu_time = 0;
+  for (const JobState& job : state.jobs()) {
+    gpu_time += static_cast<GpuNanoseconds>(job.held_until(state.latest()).count()) * job.spec.gpus;
+  }
+  if (gpu_time != state.gpu_time()) return broken("the GPU-seconds of the jobs are not those held over time");
+  std::vector<JobId> launchable = state.launchable();
+  std::sort(launchable.begin(), launchable.end());
+  if (std::adjacent_find(launchable.begin(), launchable.end()) != launchable.end()) {
+    return broken("a job is to be launched twice");
+  }
+  for (const JobId id : launchable) {
+    if (state.job(id).phase != JobPhase::starting || state.job(id).promised != 0) {
+      return broken("job {} is to be launched, but is {}", id, to_string(state.job(id).phase));
+    }
+  }
+  std::vector<GpuCount> usable_gpus(capacity.free().group_count());
   GpuCount promised_on_nodes = 0;
   for (NodeId n = 0; n < use.size(); ++n) {
     const GpuCount total = capacity.spec().nodes[n].gpus;
@@ -79,9 +95,15 @@ Result<void> check_invariants(const State& state) {
                     capacity.releasing(n), node_promised);
     }
     const bool usable = capacity.up(n) && !capacity.draining(n);
+    if (usable) usable_gpus[capacity.free().group_of(n)] += total;
     const GpuCount available = usable ? total - capacity.held(n) + capacity.releasing(n) : 0;
     if (available != capacity.available(n)) {
       return broken("node {}: {} GPUs available, indexed {}", n, available, capacity.available(n));
+    }
+  }
+  for (GroupId g = 0; g < usable_gpus.size(); ++g) {
+    if (usable_gpus[g] != capacity.usable_gpus(g)) {
+      return broken("group {}: {} usable GPUs, counted {}", g, usable_gpus[g], capacity.usable_gpus(g));
     }
   }
   if (promised != promised_on_nodes)

@@ -24,7 +24,7 @@ class Placement {
   virtual ~Placement() = default;
 
   /// GPUs for a gang of `gpus` >= 1 in `groups`, in order of node; nullopt if there is no place.
-  /// `node_sizes(groups)` of the cluster tells `consolidate` how few nodes could hold the gang.
+  /// `capacity.least_nodes()` tells `consolidate` how few nodes could hold the gang.
   virtual std::optional<Allocation> place(const FreeIndex& free, const class Capacity& capacity, GroupMask groups,
                                           GpuCount gpus) const = 0;
 

@@ -32,13 +32,19 @@ std::span<const OptionSpec> Registry::common_options() {
   return options;
 }
 
-Result<std::unique_ptr<Policy>> Registry::make(std::string_view name,
-                                               std::span<const std::pair<std::string, std::string>> assignments) const {
+Result<Options> Registry::parse_options(std::string_view name,
+                                        std::span<const std::pair<std::string, std::string>> assignments) const {
   EBB_ASSIGN_OR_RETURN(const PolicyInfo* info, find(name));
   std::vector<OptionSpec> specs = info->options;
   specs.insert(specs.end(), common_options().begin(), common_options().end());
+  return Options::parse(specs, assignments);
+}
+
+Result<std::unique_ptr<Policy>> Registry::make(std::string_view name,
+                                               std::span<const std::pair<std::string, std::string>> assignments) const {
+  EBB_ASSIGN_OR_RETURN(const PolicyInfo* info, find(name));
   PolicyArguments arguments;
-  EBB_ASSIGN_OR_RETURN(arguments.options, Options::parse(specs, assignments));
+  EBB_ASSIGN_OR_RETURN(arguments.options, parse_options(name, assignments));
   EBB_ASSIGN_OR_RETURN(arguments.placement, make_placement(arguments.options.get<std::string>("placement")));
   return info->make(arguments);
 }

@@ -48,6 +48,10 @@ class Registry {
   /// Errors: not_found listing the known names.
   Result<const PolicyInfo*> find(std::string_view name) const;
 
+  /// The values of all options of a policy, its own and the common ones. Errors: as make().
+  Result<Options> parse_options(std::string_view name,
+                                std::span<const std::pair<std::string, std::string>> assignments) const;
+
   /// Errors: not_found for the name; invalid_argument for an option.
   Result<std::unique_ptr<Policy>> make(std::string_view name,
                                        std::span<const std::pair<std::string, std::string>> assignments) const;

@@ -24,7 +24,11 @@ Scheduler::Scheduler(ClusterSpec cluster, std::unique_ptr<Policy> policy, Durati
     : state_(std::move(cluster)), policy_(std::move(policy)), quantum_(quantum) {}
 
 Scheduler::Scheduler(const Scheduler& other)
-    : state_(other.state_), policy_(other.policy_->clone()), quantum_(other.quantum_), fresh_(other.fresh_) {}
+    : state_(other.state_),
+      policy_(other.policy_->clone()),
+      quantum_(other.quantum_),
+      fresh_(other.fresh_),
+      wake_(other.wake_) {}
 
 void Scheduler::tell_policy(const Event& event, Time now) {
   struct Tell {
@@ -61,7 +65,7 @@ void Scheduler::tell_policy(const Event& event, Time now) {
 Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult& result) {
   result.decisions.clear();
   result.reasons.clear();
-  result.next_wake_at.reset();
+  result.next_wake_at = wake_;
   bool tick = false;
   for (const Event& event : events) {
     EBB_RETURN_IF_ERROR(state_.fold(event, now));
@@ -85,7 +89,8 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   Turn turn(state_, now, quantum_, result.decisions);
   policy_->decide(turn);
   if (turn.error()) return tl::unexpected(*turn.error());
-  result.next_wake_at = turn.wake();
+  wake_ = turn.wake();
+  result.next_wake_at = wake_;
   for (const JobId job : fresh_) {
     if (state_.job(job).phase == JobPhase::waiting) result.reasons.emplace_back(job, explain(job, now));
   }
@@ -100,6 +105,8 @@ void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& resul
     result.reasons.emplace_back(submitted->job, reason_for(state_, submitted->job, ReasonCode::waiting_for_tick));
   } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
     result.reasons.emplace_back(stopped->job, explain(stopped->job, now));
+  } else if (const auto* failed = std::get_if<JobFailed>(&event)) {
+    result.reasons.emplace_back(failed->job, explain(failed->job, now));
   }
 }
 

@@ -26,7 +26,7 @@ struct StepResult {
   std::vector<Decision> decisions;
   /// Jobs that began to wait and were not started by this step, with the reason; explain() tells it at any later time.
   std::vector<std::pair<JobId, Reason>> reasons;
-  /// When the policy wants to decide even if nothing happens before.
+  /// When the policy wants to decide even if nothing happens before; stands until the next tick.
   std::optional<Time> next_wake_at;
 };
 
@@ -59,6 +59,7 @@ class Scheduler {
   std::unique_ptr<Policy> policy_;
   Duration quantum_;
   std::vector<JobId> fresh_;  // queued since the last tick
+  std::optional<Time> wake_;  // asked for by the last tick
 };
 
 }  // namespace ebb::sched

@@ -32,7 +32,9 @@ Result<void> State::fold(const Event& event, Time now) {
     return fail(ErrorCode::internal, "an event at {} s after one at {} s: time runs backwards", format_seconds(now),
                 format_seconds(latest_));
   }
+  const GpuCount occupied = gpus_occupied_;
   EBB_RETURN_IF_ERROR(std::visit([&](const auto& e) { return apply(e, now); }, event));
+  gpu_time_ += static_cast<GpuNanoseconds>(occupied) * (now - latest_).count();
   latest_ = now;
   return {};
 }
@@ -70,7 +72,7 @@ Result<void> State::apply(const JobSubmitted& e, Time now) {
   job.job_class = capacity_.class_of(e.spec);
   job.waiting_since = now;
   holding_at_.push_back(0);
-  ++waiting_;
+  add_waiting(e.job);
   return {};
 }
 
@@ -80,6 +82,8 @@ Result<void> State::apply(const JobStarted& e, Time now) {
   EBB_RETURN_IF_ERROR(require_phase(e.job, "start", job.phase == JobPhase::starting && job.promised == 0));
   job.phase = JobPhase::running;
   --starting_;
+  std::erase(launchable_, e.job);
+  gpus_occupied_ += job.spec.gpus;
   job.held_since = now;
   job.productive_at = e.productive_at;
   job.pending += now - job.waiting_since;
@@ -95,8 +99,10 @@ void State::let_go(JobId id, Time now) {
     capacity_.cancel(id, job.allocation, met);
     --starting_;
     job.promised = 0;
+    std::erase(launchable_, id);
   } else {
     job.held += now - job.held_since;
+    gpus_occupied_ -= job.spec.gpus;
     capacity_.release(job.allocation, job.phase == JobPhase::stopping, met);
   }
   for (const auto& [other, gpus] : met) {
@@ -115,7 +121,7 @@ Result<void> State::apply(const JobStopped& e, Time now) {
   job.phase = JobPhase::waiting;
   job.waiting_since = now;
   job.progress = e.progress;
-  ++waiting_;
+  add_waiting(e.job);
   return {};
 }
 
@@ -129,7 +135,7 @@ Result<void> State::apply(const JobFailed& e, Time now) {
   job.phase = JobPhase::waiting;
   job.progress = e.progress;
   ++job.failures;
-  ++waiting_;
+  add_waiting(e.job);
   return {};
 }
 
@@ -215,7 +221,7 @@ Result<void> State::apply(const Start& d, Time now) {
   job.held_since = now;
   ++job.incarnations;
   ++starting_;
-  --waiting_;
+  remove_waiting(d.job);
   add_holding(d.job);
   if (job.promised == 0) launchable_.push_back(d.job);
   return {};
@@ -236,8 +242,20 @@ Result<void> State::apply(const Reject& d, Time) {
   JobState& job = jobs_[d.job];
   EBB_RETURN_IF_ERROR(require_phase(d.job, "decision to reject", job.phase == JobPhase::waiting));
   job.phase = JobPhase::rejected;
-  --waiting_;
+  remove_waiting(d.job);
   return {};
+}
+
+void State::add_waiting(JobId job) {
+  const ClassId id = jobs_[job].job_class;
+  if (waiting_in_.size() <= id) waiting_in_.resize(id + 1, 0);
+  ++waiting_in_[id];
+  ++waiting_;
+}
+
+void State::remove_waiting(JobId job) {
+  --waiting_in_[jobs_[job].job_class];
+  --waiting_;
 }
 
 void State::add_holding(JobId job) {

@@ -9,7 +9,7 @@
 ///   - a gang holds all of its GPUs or none, on nodes of one type that it may use
 ///   - nothing new is placed on a node that failed or is draining
 ///   - GPUs are free only after JobStopped, JobFailed or JobFinished of their holder
-///   - GPU-seconds held = sum over jobs (conserved)
+///   - GPU-seconds are conserved: those held over time are those of the jobs
 
 #include <cstdint>
 #include <optional>
@@ -63,6 +63,9 @@ struct JobState {
   }
 };
 
+/// GPUs x time; may exceed 64 bits.
+__extension__ using GpuNanoseconds = __int128;
+
 class State {
  public:
   explicit State(ClusterSpec cluster);
@@ -78,6 +81,7 @@ class State {
   const JobClass& class_of(JobId id) const { return capacity_.job_class(jobs_[id].job_class); }
 
   std::size_t waiting_count() const { return waiting_; }
+  std::size_t waiting_in(ClassId id) const { return id < waiting_in_.size() ? waiting_in_[id] : 0; }
   std::size_t holding_count() const { return holding_.size(); }
   std::size_t active_count() const { return waiting_ + holding_.size(); }
   /// Jobs that are starting, running or stopping, in no particular but reproducible order.
@@ -85,6 +89,9 @@ class State {
   GpuCount gpus_held() const { return gpus_held_; }
   /// Jobs whose start is decided but not confirmed.
   std::size_t starting_count() const { return starting_; }
+  /// GPU-nanoseconds held by running and stopping jobs so far, up to the last event.
+  GpuNanoseconds gpu_time() const { return gpu_time_; }
+  Time latest() const { return latest_; }
   /// Jobs in `starting` whose last promised GPU became free since the last clear; the driver launches them.
   const std::vector<JobId>& launchable() const { return launchable_; }
   void clear_launchable() { launchable_.clear(); }
@@ -110,6 +117,8 @@ class State {
   Result<void> require_phase(JobId job, const char* what, bool allowed) const;
   Result<void> require_node(NodeId node, const char* what) const;
   void let_go(JobId job, Time now);
+  void add_waiting(JobId job);
+  void remove_waiting(JobId job);
   void add_holding(JobId job);
   void remove_holding(JobId job);
 
@@ -119,7 +128,10 @@ class State {
   std::vector<std::uint32_t> holding_at_;  // by job: its place in holding_
   std::vector<JobId> launchable_;
   std::size_t waiting_ = 0;
+  std::vector<std::size_t> waiting_in_;  // by class
   std::size_t starting_ = 0;
+  GpuCount gpus_occupied_ = 0;  // of running and stopping jobs
+  GpuNanoseconds gpu_time_ = 0;
   GpuCount gpus_held_ = 0;
   Time latest_{};
 };

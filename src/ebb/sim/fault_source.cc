@@ -58,7 +58,10 @@ void FaultSource::take(Time now, std::vector<Event>& events) {
   while (!changes_.empty() && changes_.top().at == now) {
     const Change change = changes_.top();
     changes_.pop();
-    if (change.endless) ++endless_[change.node];
+    if (change.endless) {
+      ++endless_[change.node];
+      any_endless_ = true;
+    }
     switch (change.kind) {
       case Kind::fail:
         if (down_[change.node]++ == 0) events.emplace_back(NodeFailed{change.node});

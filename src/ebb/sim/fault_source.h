@@ -25,6 +25,7 @@ class FaultSource {
   bool recovery_ahead() const { return recoveries_ > 0; }
   /// Whether the node failed or drains under an outage without end.
   bool gone_for_good(NodeId node) const { return endless_[node] > 0; }
+  bool any_gone_for_good() const { return any_endless_; }
   /// Takes all changes at `now` (= next()).
   void take(Time now, std::vector<Event>& events);
 
@@ -49,9 +50,10 @@ class FaultSource {
   Duration quantum_{1};
   std::priority_queue<Change, std::vector<Change>, std::greater<>> changes_;
   std::size_t recoveries_ = 0;
-  std::vector<Random> random_;          // by node
-  std::vector<std::uint32_t> down_;     // by node: outages that cover now
-  std::vector<std::uint32_t> drains_;   // by node
+  std::vector<Random> random_;         // by node
+  std::vector<std::uint32_t> down_;    // by node: outages that cover now
+  std::vector<std::uint32_t> drains_;  // by node
+  bool any_endless_ = false;
   std::vector<std::uint32_t> endless_;  // by node: outages without end so far
 };
 

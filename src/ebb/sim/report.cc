@@ -69,7 +69,11 @@ Json json_of(const Cdf& cdf) {
 
 Json json_of(const SimResult& run) {
   const RunName name = parse_label(run);
+  Json settings = Json::array();
+  for (const auto& [what, value] : run.settings) settings.push_back({what, value});
   return {{"policy", run.policy},
+          {"policy_summary", run.policy_summary},
+          {"settings", std::move(settings)},
           {"label", run.label.empty() ? run.policy : run.label},
           {"contender", name.contender},
           {"oracle", name.oracle},

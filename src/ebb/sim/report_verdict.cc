@@ -177,6 +177,10 @@ Verdict verdict_of(std::span<const SimResult> results, const View& view) {
   } else {
     verdict.sentence = sentence_about_several(completed, policies.size() > 1 ? "policies" : "runs");
   }
+  // In a sweep, which part of it this is about.
+  if (!view.by_label && view.runs.size() < results.size()) {
+    verdict.sentence = fmt::format("With {}: {}", view.name, verdict.sentence);
+  }
   if (!without.empty()) verdict.notes.push_back(fmt::format("No job completed under {}.", join(without)));
   if (completed.size() > 1) note_missing_jobs(completed, verdict.notes);
   note_oracles(completed, verdict.notes);

@@ -25,7 +25,7 @@ struct JobRecord {
   Duration pending{};          ///< all time submitted but not running (until the end of the run if it never completed)
   Duration held{};             ///< time it held its GPUs
   std::uint32_t restarts = 0;  ///< resumes after a preemption or a failure
-  std::string reason;          ///< the last reason it waited; "" if it never did
+  std::string reason;          ///< why it waited, when it last began to; "" if it never did
   double rho = 0;              ///< finish-time fairness; 0 if it never completed or has no run time
 
   std::optional<Duration> jct() const { return end ? std::optional(*end - submit) : std::nullopt; }
@@ -63,7 +63,10 @@ struct Series {
 };
 
 struct SimResult {
-  std::string policy;   ///< registry name
+  std::string policy;          ///< registry name
+  std::string policy_summary;  ///< what it does, one sentence
+  /// All that decides the result beside the program itself, effective values: what and value, for people and JSON.
+  std::vector<std::pair<std::string, std::string>> settings;
   std::string label;    ///< how reports call the run, for example "srsf, load 1.5, seed 2"
   std::string cluster;  ///< as given, for example "80x8"
   GpuCount cluster_gpus = 0;

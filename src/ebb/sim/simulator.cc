@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <queue>
 
@@ -11,6 +12,7 @@
 #include "ebb/sim/fault_source.h"
 #include "ebb/sim/journal_header.h"
 #include "ebb/sim/recorder.h"
+#include "ebb/sim/settings.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/trace/journal.h"
 
@@ -21,7 +23,9 @@ using sched::JobPhase;
 using sched::JobState;
 using sched::State;
 
-constexpr int kMaxTicksAtOneTime = 10'000;
+/// So many batches in a row (plus a hundred a node) that start, end or submit no job, while none runs or without any
+/// time passing, lead nowhere.
+constexpr std::uint64_t kMaxIdleBatches = 100'000;
 /// So many stops in a row (plus a hundred a job) without any useful work in between are a livelock.
 constexpr std::uint64_t kMaxVainStops = 10'000;
 constexpr std::uint64_t kProgressEvery = 4096;
@@ -78,6 +82,7 @@ class Engine {
   const State& state() const { return scheduler_.state(); }
 
   std::optional<Time> next_time() {
+    if (gave_up_) return std::nullopt;
     while (!ends_.empty() && !is_due(ends_.top())) ends_.pop();  // of incarnations that were stopped
     std::optional<Time> next;
     const auto consider = [&](Time at) {
@@ -92,7 +97,7 @@ class Engine {
     return next;
   }
 
-  // Whether some waiting job could run if every node came back that ever will.
+  // Whether some waiting job lacks GPUs now and could run if every node came back that ever will.
   bool repair_would_help() const {
     if (state().waiting_count() == 0 || !faults_.recovery_ahead()) return false;
     const sched::Capacity& capacity = state().capacity();
@@ -100,15 +105,24 @@ class Engine {
     for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
       if (!faults_.gone_for_good(n)) group_gpus[capacity.free().group_of(n)] += capacity.spec().nodes[n].gpus;
     }
-    const auto fits = [&](const sched::JobClass& job_class) {
-      return std::any_of(job_class.options.begin(), job_class.options.end(), [&](sched::GroupMask option) {
-        GpuCount sum = 0;
-        for (sched::GroupId g = 0; g < group_gpus.size(); ++g) sum += (option >> g & 1) != 0 ? group_gpus[g] : 0;
-        return sum >= job_class.gpus;
-      });
-    };
-    return std::any_of(state().jobs().begin(), state().jobs().end(), [&](const JobState& job) {
-      return job.phase == JobPhase::waiting && fits(capacity.job_class(job.job_class));
+    for (sched::ClassId id = 0; id < capacity.class_count(); ++id) {
+      if (state().waiting_in(id) == 0) continue;
+      const sched::JobClass& job_class = capacity.job_class(id);
+      const bool now = fits(job_class, [&](sched::GroupId g) { return capacity.free().group_sum(g); });
+      if (!now && fits(job_class, [&](sched::GroupId g) { return group_gpus[g]; })) return true;
+    }
+    return false;
+  }
+
+  // Whether some option of the class has enough GPUs, by group.
+  template <typename GpusOfGroup>
+  static bool fits(const sched::JobClass& job_class, GpusOfGroup&& gpus_of) {
+    return std::any_of(job_class.options.begin(), job_class.options.end(), [&](sched::GroupMask option) {
+      GpuCount sum = 0;
+      for (sched::GroupMask rest = option; rest != 0; rest &= rest - 1) {
+        sum += gpus_of(static_cast<sched::GroupId>(std::countr_zero(rest)));
+      }
+      return sum >= job_class.gpus;
     });
   }
 
@@ -133,15 +147,13 @@ class Engine {
 
   // Everything that happens at `now`.
   Result<void> batch(Time now) {
-    ticks_here_ = now == now_ && steps_ > 0 ? ticks_here_ + 1 : 0;
-    if (ticks_here_ > kMaxTicksAtOneTime) {
-      return fail(ErrorCode::aborted, "the run does not get past {} s: policy '{}' decides there again and again",
-                  format_seconds(now), options_.policy);
-    }
     recorder_.advance(state(), now);
     now_ = now;
     batch_.clear();
     const auto finished = take_ends();
+    const std::size_t arrived_before = arrived_;
+    const bool idle = state().holding_count() == 0 || now == last_batch_;
+    last_batch_ = now;
     take_faults();
     while (!answers_.empty() && answers_.top().at == now) {
       batch_.emplace_back(answers_.top().plan);
@@ -153,6 +165,7 @@ class Engine {
       recorder_.submitted(static_cast<JobId>(arrived_));
     }
     const bool tick = !options_.round || (round_up(now, false) == now && ticked_at_ != now);
+    idle_batches_ = idle && finished.empty() && arrived_ == arrived_before ? idle_batches_ + 1 : 0;
     changed_since_tick_ = changed_since_tick_ || !batch_.empty();
     if (tick) {
       batch_.emplace_back(Tick{});
@@ -161,7 +174,7 @@ class Engine {
     }
     for (const JobId job : finished) recorder_.finished(job);
     EBB_RETURN_IF_ERROR(step());
-    if (tick) wake_ = result_.next_wake_at;
+    wake_ = result_.next_wake_at;
     const bool decided = !result_.decisions.empty();
     EBB_RETURN_IF_ERROR(carry_out());
     recorder_.batch_done(state(), now);
@@ -169,7 +182,7 @@ class Engine {
       hooks_.progress(jobs_done_, workload_.jobs.size());
     }
     if (tick && !decided) EBB_RETURN_IF_ERROR(check_for_stall());
-    return check_for_livelock();
+    return check_for_progress();
   }
 
   std::vector<JobId> take_ends() {
@@ -214,15 +227,24 @@ class Engine {
 
   void count_stop(JobId id, Duration kept) { vain_stops_ = kept > state().job(id).progress ? 0 : vain_stops_ + 1; }
 
-  // Jobs are stopped again and again before they do anything useful.
-  Result<void> check_for_livelock() const {
-    if (vain_stops_ <= kMaxVainStops + 100 * state().active_count()) return {};
-    return fail(
-        ErrorCode::aborted,
-        "the run gets nowhere at {} s: the last {} times that a job was stopped it had done no useful work since "
-        "its start. Jobs fail or policy '{}' preempts them before they get past the resize cost ({} s); lower the "
-        "cost, or let jobs run longer at a time",
-        format_seconds(now_), vain_stops_, options_.policy, format_seconds(options_.resize_cost));
+  // The run goes on, but nothing comes of it.
+  Result<void> check_for_progress() {
+    if (vain_stops_ > kMaxVainStops + 100 * state().active_count()) {
+      return fail(ErrorCode::aborted,
+                  "the run gets nowhere at {} s: the last {} times that a job was stopped it had done no useful work "
+                  "since its start. Nodes fail too often for these run times, or policy '{}' preempts jobs before they "
+                  "get past the resize cost ({} s): give a larger mtbf or a checkpoint_interval, or lower the cost",
+                  format_seconds(now_), vain_stops_, options_.policy, format_seconds(options_.resize_cost));
+    }
+    if (idle_batches_ > kMaxIdleBatches + 100 * state().capacity().spec().nodes.size()) {
+      return fail(
+          ErrorCode::aborted,
+          "the run gets nowhere at {} s: the scheduler was asked {} times since a job was submitted, started or "
+          "ended. {} jobs wait and {} run under policy '{}'; if nodes fail, they may fail too often for the "
+          "largest gangs",
+          format_seconds(now_), idle_batches_, state().waiting_count(), state().holding_count(), options_.policy);
+    }
+    return {};
   }
 
   // What a broken gang keeps: the state saved when it was last preempted, or its last periodic checkpoint.
@@ -272,11 +294,13 @@ class Engine {
     const std::vector<JobId> launched = scheduler_.take_launchable();
     if (launched.empty()) return {};
     batch_.clear();
+    idle_batches_ = 0;
     for (const JobId id : launched) {
       const JobState& job = state().job(id);
       const bool charged = job.incarnations > 1 || charge_first_start_;
-      const Time productive_at = charged ? now_ + options_.resize_cost : now_;
-      finish_at_[id] = productive_at + (job.spec.run_time - job.progress);
+      // One sum at a time, each far inside 64 bits; beyond the end of time the run ends with an error.
+      const Time productive_at = std::min(charged ? now_ + options_.resize_cost : now_, kEndOfTime);
+      finish_at_[id] = std::min(productive_at + (job.spec.run_time - job.progress), kEndOfTime);
       ends_.push({finish_at_[id], id});
       batch_.emplace_back(JobStarted{id, productive_at});
     }
@@ -294,7 +318,10 @@ class Engine {
       if (state().job(id).phase != JobPhase::waiting) continue;
       if (sched::find_place(state(), **counting, state().class_of(id))) fitting.push_back(id);
     }
-    if (fitting.empty()) return {};  // nodes are down: waits for repairs, or the run ends with these jobs not run
+    // Nodes are down: the run ends with these jobs not run. So it does where nodes are gone for good and what is left
+    // cannot be used under this policy or placement (a gang at the head that fits nowhere any more).
+    gave_up_ = !fitting.empty() && faults_.any_gone_for_good();
+    if (fitting.empty() || gave_up_) return {};
     std::string jobs;
     for (const JobId id : fitting) {
       jobs +=
@@ -324,13 +351,15 @@ class Engine {
   std::optional<Time> wake_;
   std::optional<Time> ticked_at_;
   bool changed_since_tick_ = false;
-  int ticks_here_ = 0;
   std::vector<Event> batch_;
   sched::StepResult result_;
   std::uint64_t steps_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t jobs_done_ = 0;
   std::uint64_t vain_stops_ = 0;
+  std::uint64_t idle_batches_ = 0;
+  std::optional<Time> last_batch_;
+  bool gave_up_ = false;
 };
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;
@@ -478,12 +507,17 @@ Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& given, co
 
   SimResult result;
   result.policy = options.policy;
-  result.label = info->oracle == sched::Oracle::yes ? options.policy + " (oracle)" : options.policy;
+  result.policy_summary = info->summary;
+  EBB_ASSIGN_OR_RETURN(const sched::Options policy_values,
+                       registry.parse_options(options.policy, policy_assignments(options.set)));
+  result.settings = settings_of(cluster, workload, options, policy_values, sim_values);
+  const std::vector<std::string> oracle = oracle_warnings(*info, workload);
+  result.label = oracle.empty() ? options.policy : options.policy + " (oracle)";
   result.cluster = spec::format_cluster(cluster);
   result.cluster_gpus = cluster.total_gpus();
   result.time_zero = workload.time_zero;
   result.summary.warnings = workload.warnings;
-  for (std::string& warning : oracle_warnings(*info, workload)) result.summary.warnings.push_back(std::move(warning));
+  result.summary.warnings.insert(result.summary.warnings.end(), oracle.begin(), oracle.end());
   engine.fill(result);
   warn_of_unnamed(cluster, workload, result);
   warn_of_missing_jobs(result);

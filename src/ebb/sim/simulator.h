@@ -1,9 +1,9 @@
 #pragma once
 
 /// The discrete-event simulator: drives the scheduler core (sched) with virtual time over a workload. All that happens
-/// at one time is one batch: ends of jobs first, then failures and repairs of nodes, then submissions in file order,
-/// then (without rounds: always) a tick. The engine answers every decision at once: a preempted job is gone and a
-/// started one runs at the same time, later by the resize cost.
+/// at one time is one batch: ends of jobs first, then failures and repairs of nodes, answers to plans, submissions in
+/// file order, and (without rounds: always) a tick. The engine answers every decision at once: a preempted job is gone
+/// and a started one runs at the same time, productive later by the resize cost.
 
 #include <cstdint>
 #include <functional>
@@ -32,6 +32,7 @@ struct SimOptions {
   spec::TimeModel time = spec::TimeModel::fractional;
   std::uint64_t seed = 1;  ///< for random faults
   spec::Faults faults;
+  std::string trace_name;        ///< what reports call the workload; "" if it has no name
   bool skip_impossible = false;  ///< leave out jobs that the cluster can never hold, instead of an error
 };
 
@@ -52,8 +53,10 @@ struct SimHooks {
 
 /// Runs the workload to its end.
 /// Errors: not_found or invalid_argument for policy and options; invalid_argument for a job that can never run (unless
-/// skip_impossible) or faults on unknown nodes; aborted if the run stalls (jobs wait, GPUs that fit are
-/// free, and nothing will ever happen), with the state in the message; internal for a defect. Deterministic.
+/// skip_impossible) or faults on unknown nodes; aborted, with the state in the message, if the run stalls (jobs wait,
+/// GPUs that fit are free, and nothing will ever happen) or gets nowhere (jobs are stopped again and again before they
+/// do anything, or wait for nodes that fail too often); failed_precondition if it passes kEndOfTime; internal for a
+/// defect. Where nodes are gone for good, jobs that cannot run on the rest are left over, not an error. Deterministic.
 Result<SimResult> simulate(const ClusterSpec& cluster, const Workload& workload, const SimOptions& options,
                            const sched::Registry& registry, const SimHooks& hooks = {});
 

@@ -193,7 +193,7 @@ TEST(Simulator, AStallIsAnErrorThatShowsTheState) {
 TEST(Simulator, DecidingAtOneTimeForEverIsAnError) {
   const auto result = run<RestlessPolicy>(jobs({{7, 100, 4}}));
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("does not get past 7 s"), std::string::npos) << result.error().message;
+  EXPECT_NE(result.error().message.find("gets nowhere at 7 s"), std::string::npos) << result.error().message;
 }
 
 TEST(Simulator, PreemptingBeforeAnythingIsDoneForEverIsAnError) {

@@ -246,6 +246,7 @@ class Parser {
     if (mttr && !mtbf) return at(mttr, "'mttr' has no effect without 'mtbf'");
     if (mtbf) {
       EBB_ASSIGN_OR_RETURN(faults.mtbf, duration(mtbf, "mtbf", false));
+      if (*faults.mtbf < std::chrono::seconds(1)) return at(mtbf, "'mtbf' must be at least 1s");
       EBB_ASSIGN_OR_RETURN(faults.mttr, duration(mttr, "mttr", true));
     }
     if (const YAML::Node interval = node["checkpoint_interval"]) {

@@ -30,8 +30,8 @@ struct NodeOutage {
 
 struct Faults {
   std::vector<NodeOutage> outages;              ///< in the order of the file
-  std::optional<Duration> mtbf;                 ///< mean time between failures of one node (exponential), above 0
-  Duration mttr{};                              ///< time to repair after such a failure; given whenever mtbf is
+  std::optional<Duration> mtbf;                 ///< mean time between failures of one node (exponential), >= 1 s
+  Duration mttr{};                              ///< mean time to repair after such a failure; given whenever mtbf is
   std::optional<Duration> checkpoint_interval;  ///< a failed job goes on from its last checkpoint; above 0
   bool operator==(const Faults&) const = default;
 };

@@ -42,7 +42,7 @@ class EbbCsvReader : public FormatReader {
     EBB_ASSIGN_OR_RETURN(job.gpus, in_column("gpus", parse_gpus(table_[gpus_])));
     if (priority_ && !trim(table_[*priority_]).empty()) {
       EBB_ASSIGN_OR_RETURN(const std::int64_t priority,
-                           in_column("priority", parse_integer(table_[*priority_], INT32_MIN, INT32_MAX)));
+                           in_column("priority", parse_integer(table_[*priority_], -kMaxPriority, kMaxPriority)));
       job.priority = static_cast<int>(priority);
     }
     if (requested_s_ && !trim(table_[*requested_s_]).empty()) {

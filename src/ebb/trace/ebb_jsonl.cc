@@ -134,7 +134,8 @@ class EbbJsonlReader : public FormatReader {
     EBB_ASSIGN_OR_RETURN(job.gpus, in_key(kGpus, parse_gpus(gpus)));
     if (has(kPriority)) {
       EBB_ASSIGN_OR_RETURN(const std::string_view priority, text_of(kPriority, Kind::number));
-      EBB_ASSIGN_OR_RETURN(const std::int64_t value, in_key(kPriority, parse_integer(priority, INT32_MIN, INT32_MAX)));
+      EBB_ASSIGN_OR_RETURN(const std::int64_t value,
+                           in_key(kPriority, parse_integer(priority, -kMaxPriority, kMaxPriority)));
       job.priority = static_cast<int>(value);
     }
     if (has(kRequested)) {

@@ -97,7 +97,7 @@ class Fields {
     spec.run_time = fields.duration("run_time");
     if (fields.find("tenant") != nullptr) spec.tenant = fields.text("tenant");
     if (fields.find("priority") != nullptr) {
-      spec.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX));
+      spec.priority = static_cast<int>(fields.integer("priority", -kMaxPriority, kMaxPriority));
     }
     if (fields.find("gpu_type") != nullptr) spec.gpu_type = fields.text("gpu_type");
     if (fields.find("pool") != nullptr) spec.pool = fields.text("pool");

@@ -86,7 +86,7 @@ JobSpec any_spec() {
   spec.tenant = any_text();
   spec.gpus = any_gpus();
   spec.submit = any_time();
-  spec.priority = *rc::gen::arbitrary<int>();
+  spec.priority = *rc::gen::inRange(-kMaxPriority, kMaxPriority + 1);
   spec.gpu_type = any_text();
   spec.pool = any_text();
   if (*rc::gen::arbitrary<bool>()) spec.requested_time = any_duration();

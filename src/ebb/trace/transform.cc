@@ -8,11 +8,11 @@
 #include "ebb/base/check.h"
 #include "ebb/base/random.h"
 #include "ebb/trace/fields.h"
+#include "ebb/trace/workload.h"
 
 namespace ebb::trace {
 namespace {
 
-constexpr std::size_t kMostJobs = 20'000'000;
 constexpr double kSecondsPerHour = 3600;
 constexpr std::uint64_t kNanosPerHour = 3'600'000'000'000;
 
@@ -152,6 +152,21 @@ std::optional<double> offered_load(const WorkloadInfo& info, GpuCount gpus) {
   return info.gpu_hours * kSecondsPerHour / (to_seconds(span) * gpus);
 }
 
+Result<Time> parse_time(const Workload& workload, std::string_view text) {
+  if (text.find('-') == std::string_view::npos) {
+    EBB_ASSIGN_OR_RETURN(const Duration duration, parse_duration(text));
+    return Time(duration);
+  }
+  if (workload.time_zero.empty()) {
+    return fail(ErrorCode::failed_precondition,
+                "'{}': this trace has no dates; give a time from its time 0, such as 2d", text);
+  }
+  const std::string full = text.size() == 10 ? std::string(text) + " 00:00:00" : std::string(text);
+  EBB_ASSIGN_OR_RETURN(const Time date, parse_timestamp(full));
+  EBB_ASSIGN_OR_RETURN(const Time zero, parse_timestamp(workload.time_zero));
+  return Time(date - zero);
+}
+
 Result<Workload> cut(const Workload& workload, const CutOptions& options) {
   Workload out;
   out.time_zero = workload.time_zero;
@@ -196,8 +211,8 @@ Result<Workload> scale_load(const Workload& workload, double factor, LoadMethod 
   }
   if (workload.jobs.empty() || factor == 1) return workload;
   if (method == LoadMethod::compress) return compress(workload, factor);
-  if (factor > 1 && static_cast<double>(workload.jobs.size()) * std::ceil(factor) > static_cast<double>(kMostJobs)) {
-    return fail(ErrorCode::resource_exhausted, "load factor {} would make more than {} jobs of {}", factor, kMostJobs,
+  if (factor > 1 && static_cast<double>(workload.jobs.size()) * std::ceil(factor) > static_cast<double>(kMaxJobs)) {
+    return fail(ErrorCode::resource_exhausted, "load factor {} would make more than {} jobs of {}", factor, kMaxJobs,
                 workload.jobs.size());
   }
   Random random(seed, "trace.sample");

@@ -43,6 +43,10 @@ std::optional<double> offered_load(const WorkloadInfo& info, GpuCount gpus);
 /// Sorts by submission; jobs with the same time keep their order.
 void sort_by_submission(std::vector<JobSpec>& jobs);
 
+/// A point of time in a workload: a duration from its time 0 ("2d"), or, where it is dated, a date or date and time
+/// ("2024-03-01", "2024-03-01 08:00:00"). Errors: invalid_argument; failed_precondition for a date and no time_zero.
+Result<Time> parse_time(const Workload& workload, std::string_view text);
+
 struct CutOptions {
   std::optional<Time> from;          ///< jobs submitted at or after this
   std::optional<Time> to;            ///< and before this

@@ -202,5 +202,15 @@ TEST(ScaleLoad, OneChangesNothingAndOddFactorsAreRefused) {
   EXPECT_THAT(parse_load_method("thin").error().message, HasSubstr("give compress or sample"));
 }
 
+TEST(ParseTime, TakesDurationsAndDates) {
+  Workload workload;
+  EXPECT_EQ(parse_time(workload, "2d").value(), Time(std::chrono::hours(48)));
+  EXPECT_EQ(parse_time(workload, "2024-03-01").error().code, ErrorCode::failed_precondition);
+  workload.time_zero = "2024-02-28 12:00:00";
+  EXPECT_EQ(parse_time(workload, "2024-03-01").value(), Time(std::chrono::hours(36)));  // a leap year
+  EXPECT_EQ(parse_time(workload, "2024-02-28T13:00:00").value(), Time(std::chrono::hours(1)));
+  EXPECT_FALSE(parse_time(workload, "2024-13-01"));
+}
+
 }  // namespace
 }  // namespace ebb::trace

@@ -106,6 +106,10 @@ class Reading {
     if (row) {
       out_of_order_ += job.submit < latest_ ? 1 : 0;
       latest_ = std::max(latest_, job.submit);
+      if (result_.workload.jobs.size() == kMaxJobs) {
+        return fail(ErrorCode::resource_exhausted, "{}:{}: more than {} jobs; cut the trace into parts", file_, number,
+                    kMaxJobs);
+      }
       result_.workload.jobs.push_back(std::move(job));
       return {};
     }

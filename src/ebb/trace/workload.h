@@ -32,6 +32,8 @@ const char* to_string(Format format);
 /// Limits of one row; whatever is beyond is a bad row.
 inline constexpr GpuCount kMaxJobGpus = 1'000'000;
 inline constexpr std::size_t kMaxTextBytes = 4096;
+/// The most jobs of a workload.
+inline constexpr std::size_t kMaxJobs = 20'000'000;
 
 struct ReadOptions {
   std::optional<Format> format;  ///< recognised from the content if not given

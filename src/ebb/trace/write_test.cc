@@ -55,7 +55,7 @@ Workload any_workload() {
     JobSpec spec = job(*any_name(0) + "-" + std::to_string(i), *rc::gen::inRange(1, kMaxJobGpus + 1), any_duration(),
                        any_duration());
     spec.tenant = *any_name(0);
-    spec.priority = *rc::gen::arbitrary<int>();
+    spec.priority = *rc::gen::inRange(-kMaxPriority, kMaxPriority + 1);
     spec.gpu_type = *any_name(0);
     spec.pool = *any_name(0);
     if (*rc::gen::arbitrary<bool>()) spec.requested_time = any_duration();

@@ -1,6 +1,7 @@
 #include "ebb/policies/drf/drf.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ class Drf final : public Policy {
   void on_queued(const State& state, JobId job, Queued, Time) override {
     const TenantId id = tenant_of(state, job);
     Tenant& tenant = tenants_[id];
-    tenant.queues[state.job(job).job_class].insert(queue_key(state, job));
-    if (++tenant.waiting == 1) order_.insert({tenant.share, id});
+    const ClassId job_class = state.job(job).job_class;
+    tenant.queues[job_class].insert(queue_key(state, job));
+    waiting_[job_class].insert({tenant.share, id});
   }
 
   void on_released(const State& state, JobId job, Time) override {
@@ -37,16 +39,25 @@ class Drf final : public Policy {
 
   void decide(Turn& turn) override {
     const State& state = turn.state();
-    // Room only shrinks within a decision, so what did not fit once is passed for good.
-    closed_.assign(state.capacity().class_count(), false);
-    std::set<TenantId> passed;
-    for (auto next = order_.begin(); next != order_.end() && !turn.error();) {
-      const TenantId id = next->second;
-      if (passed.contains(id) || !start_one(turn, id)) {
-        passed.insert(id);
-        ++next;
+    // Room only shrinks within a decision, so a class that did not fit once is closed for good.
+    std::set<ClassId> open;
+    for (const auto& [job_class, tenants] : waiting_) open.insert(job_class);
+    while (!turn.error()) {
+      // The tenant with the least share among those that have a job of an open class, and its first such job.
+      std::optional<std::pair<double, TenantId>> least;
+      for (const ClassId job_class : open) {
+        const auto tenants = waiting_.find(job_class);
+        if (tenants != waiting_.end() && (!least || *tenants->second.begin() < *least)) {
+          least = *tenants->second.begin();
+        }
+      }
+      if (!least) return;
+      const auto queue = first_queue(tenants_[least->second], open);
+      auto place = find_place(state, *placement_, state.capacity().job_class(queue->first));
+      if (place) {
+        start(turn, least->second, queue, std::move(*place));
       } else {
-        next = order_.begin();
+        open.erase(queue->first);
       }
     }
   }
@@ -58,11 +69,11 @@ class Drf final : public Policy {
   }
 
  private:
+  using Queues = std::map<ClassId, std::set<QueueKey>>;  // none of them empty
   struct Tenant {
     double share = 0;            // dominant share: the largest over GPU types of held / total
     std::vector<GpuCount> held;  // by GPU type
-    std::map<ClassId, std::set<QueueKey>> queues;
-    std::size_t waiting = 0;
+    Queues queues;
   };
 
   TenantId tenant_of(const State& state, JobId job) {
@@ -74,50 +85,48 @@ class Drf final : public Policy {
 
   void change_share(const State& state, TenantId id, std::size_t type, GpuCount gpus) {
     Tenant& tenant = tenants_[id];
-    const bool waits = order_.erase({tenant.share, id}) > 0;
+    for (const auto& [job_class, queue] : tenant.queues) waiting_[job_class].erase({tenant.share, id});
     tenant.held[type] += gpus;
     tenant.share = 0;
     for (std::size_t t = 0; t < tenant.held.size(); ++t) {
       tenant.share = std::max(tenant.share, static_cast<double>(tenant.held[t]) / state.capacity().type_gpus(t));
     }
-    if (waits) order_.insert({tenant.share, id});
+    for (const auto& [job_class, queue] : tenant.queues) waiting_[job_class].insert({tenant.share, id});
   }
 
-  // Starts the tenant's first job that fits.
-  bool start_one(Turn& turn, TenantId id) {
+  // The queue whose first job is the tenant's first of all open classes.
+  static Queues::iterator first_queue(Tenant& tenant, const std::set<ClassId>& open) {
+    auto best = tenant.queues.end();
+    for (auto queue = tenant.queues.begin(); queue != tenant.queues.end(); ++queue) {
+      if (!open.contains(queue->first)) continue;
+      if (best == tenant.queues.end() || *queue->second.begin() < *best->second.begin()) best = queue;
+    }
+    return best;
+  }
+
+  void start(Turn& turn, TenantId id, Queues::iterator queue, Allocation place) {
     const State& state = turn.state();
     Tenant& tenant = tenants_[id];
-    while (true) {
-      auto best = tenant.queues.end();
-      for (auto queue = tenant.queues.begin(); queue != tenant.queues.end(); ++queue) {
-        if (closed_[queue->first]) continue;
-        if (best == tenant.queues.end() || *queue->second.begin() < *best->second.begin()) best = queue;
-      }
-      if (best == tenant.queues.end()) return false;
-      auto place = find_place(state, *placement_, state.capacity().job_class(best->first));
-      if (!place) {
-        closed_[best->first] = true;
-        continue;
-      }
-      const JobId job = best->second.begin()->job;
-      const Capacity& capacity = state.capacity();
-      const std::size_t type = capacity.type_of_group(capacity.free().group_of(place->front().node));
-      turn.start(job, std::move(*place));
-      best->second.erase(best->second.begin());
-      if (best->second.empty()) tenant.queues.erase(best);
-      if (--tenant.waiting == 0) order_.erase({tenant.share, id});
-      type_held_[job] = type;
-      change_share(state, id, type, state.job(job).spec.gpus);
-      return true;
+    const JobId job = queue->second.begin()->job;
+    const Capacity& capacity = state.capacity();
+    const std::size_t type = capacity.type_of_group(capacity.free().group_of(place.front().node));
+    turn.start(job, std::move(place));
+    queue->second.erase(queue->second.begin());
+    if (queue->second.empty()) {
+      const auto tenants = waiting_.find(queue->first);
+      tenants->second.erase({tenant.share, id});
+      if (tenants->second.empty()) waiting_.erase(tenants);
+      tenant.queues.erase(queue);
     }
+    type_held_[job] = type;
+    change_share(state, id, type, state.job(job).spec.gpus);
   }
 
   std::shared_ptr<const Placement> placement_;
   std::map<std::string, TenantId, std::less<>> tenant_ids_;
   std::vector<Tenant> tenants_;
-  std::set<std::pair<double, TenantId>> order_;  // tenants with waiting jobs, least dominant share first
-  std::map<JobId, std::size_t> type_held_;       // GPU type of every job that holds GPUs
-  std::vector<bool> closed_;                     // by class, within one decision
+  std::map<ClassId, std::set<std::pair<double, TenantId>>> waiting_;  // tenants by share, by class that they wait with
+  std::map<JobId, std::size_t> type_held_;                            // GPU type of every job that holds GPUs
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ class Tiresias final : public Policy {
     if (why == Queued::stopped) {
       // Its place among the waiting was fixed when it was preempted.
       bands_[band_of(job)].waiting[state.job(id).job_class].insert({job.stamp, id});
+      if (job.promote_at < kEndOfTime) promotions_.insert({job.promote_at, id});
       return;
     }
     begin_wait(id, now);
@@ -125,6 +126,7 @@ class Tiresias final : public Policy {
   void begin_wait(JobId id, Time now) {
     Job& job = jobs_[id];
     job.since = now;
+    promotions_.erase({job.promote_at, id});  // of a wait that a failure of the stopping job ended
     job.promote_at = kEndOfTime;
     if (settings_.promote <= 0 || job.queue == 0 || job.executed == Duration(0)) return;
     // Cut to whole quanta, as the reference does with its seconds. Later than anything for absurd factors.
@@ -202,9 +204,7 @@ class Tiresias final : public Policy {
         remember_crossing(state, id);
       } else {
         if (state.job(id).phase != JobPhase::waiting) {
-          // Still being stopped: promoted when it waits.
-          job.promote_at = turn.now() + turn.quantum();
-          promotions_.insert({job.promote_at, id});
+          // Still being stopped: due again once it waits.
           continue;
         }
         BandJobs& band = bands_[band_of(job)];
@@ -236,8 +236,7 @@ class Tiresias final : public Policy {
       walk_running(turn, room, band);
       walk_waiting(turn, room, band, admitted);
       walk_tail(turn, room, band, admitted);
-      entry = band.running.empty() && band.waiting.empty() && idle_band(entry->first) ? bands_.erase(entry)
-                                                                                      : std::next(entry);
+      entry = band.running.empty() && band.waiting.empty() ? bands_.erase(entry) : std::next(entry);
     }
     room.commit(turn);
     for (const JobId id : admitted) {
@@ -250,9 +249,6 @@ class Tiresias final : public Policy {
       enter_running(state, id, turn.now(), jobs_[id].stamp);
     }
   }
-
-  // A band that no stopping job will come back to is dropped when it is empty; the first queue always stays.
-  static bool idle_band(const Band& band) { return band.second > 0; }
 
   void preempt(const State& state, JobId id, Time now, std::int64_t stamp) {
     Job& job = jobs_[id];
@@ -387,7 +383,7 @@ void register_tiresias(Registry& registry) {
                "attained service in GPU-seconds at which a job leaves each queue but the last",
                {},
                1e-3,
-               1e12},
+               3e9},
               {"promote",
                0.0,
                "a job returns to the first queue once it has waited this many times as long as it ran; 0: never",

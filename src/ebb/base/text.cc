@@ -1,0 +1,25 @@
+#include "ebb/base/text.h"
+
+#include <fmt/format.h>
+
+namespace ebb {
+
+std::string printable(std::string_view text) {
+  std::string safe;
+  safe.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+      safe += fmt::format("\\x{:02x}", c);
+    } else if (c == 0xc2 && next >= 0x80 && next <= 0x9f) {
+      safe += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else {
+      safe += text[i];
+    }
+  }
+  return safe;
+}
+
+}  // namespace ebb
