@@ -305,7 +305,7 @@ const char* to_string(TimeModel model) {
   return model == TimeModel::fractional ? "fractional" : "seconds";
 }
 
-Result<Scenario> parse_scenario(std::string name, std::string text) {
+Result<Scenario> parse_scenario(std::string name, const std::string& text) {
   if (text.size() > kMostBytes) {
     return fail(ErrorCode::resource_exhausted, "'{}' is larger than {} bytes", name, kMostBytes);
   }
@@ -320,7 +320,7 @@ Result<Scenario> parse_scenario(std::string name, std::string text) {
 
 Result<Scenario> read_scenario(const std::filesystem::path& path) {
   EBB_ASSIGN_OR_RETURN(std::string text, read_file(path, kMostBytes));
-  return parse_scenario(path.string(), std::move(text));
+  return parse_scenario(path.string(), text);
 }
 
 }  // namespace ebb::spec

@@ -59,6 +59,6 @@ struct Scenario {
 
 Result<Scenario> read_scenario(const std::filesystem::path& path);
 /// From text; `name` is the file for messages, and its folder the one that `trace` is relative to.
-Result<Scenario> parse_scenario(std::string name, std::string text);
+Result<Scenario> parse_scenario(std::string name, const std::string& text);
 
 }  // namespace ebb::spec
