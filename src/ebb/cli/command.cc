@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ebb/base/units.h"
 #include "ebb/sim/output.h"
 
 namespace ebb::cli {
@@ -52,6 +53,11 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     text += line + "\n";
   }
   return text;
+}
+
+std::string human_seconds(double seconds) {
+  const auto duration = duration_from_seconds(seconds);
+  return duration ? format_human(*duration) : fmt::format("{:.0f} s", seconds);
 }
 
 std::string with_commas(std::uint64_t number) {

@@ -58,6 +58,8 @@ class Progress {
 
 /// Columns of text: the first left, the others right aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows);
+/// A figure in seconds for people; see format_human().
+std::string human_seconds(double seconds);
 /// "1,234,567".
 std::string with_commas(std::uint64_t number);
 

@@ -45,19 +45,15 @@ nlohmann::ordered_json json_of(const std::vector<sim::CompareRun>& runs) {
 }
 
 std::string table_of(const std::vector<sim::CompareRun>& runs) {
-  const auto time = [](double seconds) {
-    const auto d = duration_from_seconds(seconds);
-    return d ? format_human(*d) : fmt::format("{:.0f} s", seconds);
-  };
   std::vector<std::vector<std::string>> rows = {{"policy", "mean JCT", "p50 JCT", "p99 JCT", "mean pending",
                                                  "p99 pending", "makespan", "utilisation", "preempted", "max rho",
                                                  "jobs"}};
   for (const sim::CompareRun& run : runs) {
     const sim::Summary& s = run.result.summary;
-    rows.push_back({run.result.label, time(s.training.avg_s), time(s.training.p50_s), time(s.training.p99_s),
-                    time(s.queue.avg_s), time(s.queue.p99_s), time(s.makespan_s),
-                    fmt::format("{:.1f} %", 100 * s.utilisation), with_commas(s.preemptions),
-                    fmt::format("{:.1f}", s.max_rho), with_commas(s.jobs_completed)});
+    rows.push_back({run.result.label, human_seconds(s.training.avg_s), human_seconds(s.training.p50_s),
+                    human_seconds(s.training.p99_s), human_seconds(s.queue.avg_s), human_seconds(s.queue.p99_s),
+                    human_seconds(s.makespan_s), fmt::format("{:.1f} %", 100 * s.utilisation),
+                    with_commas(s.preemptions), fmt::format("{:.1f}", s.max_rho), with_commas(s.jobs_completed)});
   }
   return table(rows);
 }
@@ -122,11 +118,8 @@ Result<void> run_compare(CompareFlags flags, Context& context) {
   EBB_ASSIGN_OR_RETURN(const auto names, option_names(flags.policies, context.registry));
   std::erase_if(setup.options.set, [&](const auto& assignment) { return !names.contains(assignment.first); });
   for (const std::string& text : flags.common.set) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return fail(ErrorCode::invalid_argument, "--set {}: give key=value", text);
-    }
-    setup.options.set.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
+    setup.options.set.push_back(std::move(assignment));
   }
   sim::CompareOptions options;
   options.policies = flags.policies;

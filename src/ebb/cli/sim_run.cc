@@ -22,18 +22,16 @@ struct RunFlags {
 // The figures of one run for people.
 std::string figures_text(const sim::SimResult& result) {
   const sim::Summary& s = result.summary;
-  const auto time = [](double seconds) {
-    const auto d = duration_from_seconds(seconds);
-    return d ? format_human(*d) : fmt::format("{:.0f} s", seconds);
-  };
   std::string text = fmt::format("{} on {} ({} GPUs): {} of {} jobs completed\n\n", result.label, result.cluster,
                                  with_commas(static_cast<std::uint64_t>(result.cluster_gpus)),
                                  with_commas(s.jobs_completed), with_commas(s.jobs_total));
-  text += table({{"", "mean", "median", "p99"},
-                 {"job completion time", time(s.training.avg_s), time(s.training.p50_s), time(s.training.p99_s)},
-                 {"pending time", time(s.queue.avg_s), time(s.queue.p50_s), time(s.queue.p99_s)}});
+  text += table(
+      {{"", "mean", "median", "p99"},
+       {"job completion time", human_seconds(s.training.avg_s), human_seconds(s.training.p50_s),
+        human_seconds(s.training.p99_s)},
+       {"pending time", human_seconds(s.queue.avg_s), human_seconds(s.queue.p50_s), human_seconds(s.queue.p99_s)}});
   text += "\n";
-  text += table({{"makespan", time(s.makespan_s)},
+  text += table({{"makespan", human_seconds(s.makespan_s)},
                  {"utilisation", fmt::format("{:.1f} %", 100 * s.utilisation)},
                  {"GPU-hours held", fmt::format("{:.1f}", s.gpu_seconds / 3600)},
                  {"preemptions", with_commas(s.preemptions)},
