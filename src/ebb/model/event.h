@@ -7,15 +7,27 @@
 /// A job's life: JobSubmitted, then per incarnation Start (decision) -> JobStarted, and one of JobFinished, JobFailed,
 /// or Preempt (decision) -> JobStopped. Between Preempt and JobStopped the GPUs are still held: they may be promised
 /// to a new Start, but are never counted as free.
+///
+/// An elastic job changes its GPUs while it runs: Resize (decision) -> JobShrunk once the GPUs that it leaves are
+/// confirmed free (only if it leaves any) -> JobResized once it runs on all the new ones.
+///
+/// A replica's life: StartReplica (decision) -> ReplicaReady -> serving; then keep-alive (protect: nobody may take its
+/// GPUs), then sleep (lendable), until Serve or WakeReplica reuses it or StopReplica -> ReplicaStopped takes its GPUs.
+/// An inference task (a job with JobKind::inference) is served by one replica: bound to it by StartReplica or Serve,
+/// ended by JobFinished.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "ebb/base/units.h"
 #include "ebb/model/cluster.h"
 #include "ebb/model/job.h"
 #include "ebb/model/reason.h"
+#include "ebb/model/service.h"
+#include "ebb/model/training.h"
 
 namespace ebb {
 
@@ -46,9 +58,62 @@ struct JobFailed {
   bool operator==(const JobFailed&) const = default;
 };
 
+/// `at`: when it ended, if the driver noticed later (it held its GPUs until now).
 struct JobFinished {
   JobId job = 0;
+  std::optional<Time> at;
   bool operator==(const JobFinished&) const = default;
+};
+
+/// The GPUs that a Resize took away are confirmed free.
+struct JobShrunk {
+  JobId job = 0;
+  bool operator==(const JobShrunk&) const = default;
+};
+
+/// The job runs on the GPUs of its Resize; useful work goes on at `productive_at`.
+struct JobResized {
+  JobId job = 0;
+  Time productive_at{};
+  Duration progress{};  ///< useful run time kept, over all incarnations
+  bool operator==(const JobResized&) const = default;
+};
+
+/// What a training job's runtime says of itself now and then. Everything is as of this report.
+struct JobReport {
+  JobId job = 0;
+  Duration progress{};                         ///< useful run time done, in terms of JobSpec::run_time
+  double speed = 1;                            ///< useful seconds gained a second while it is productive
+  std::int32_t epoch = 0;                      ///< passes over the data completed
+  GpuCount most_gpus = 0;                      ///< the largest size that it ever measured
+  GradientStats gradient;                      ///< of this moment; 0, 0 = not known
+  std::optional<ThroughputParams> throughput;  ///< fitted to what it measured
+  bool operator==(const JobReport&) const = default;
+};
+
+struct ServiceAdded {
+  ServiceId service = 0;
+  ServiceSpec spec;
+  bool operator==(const ServiceAdded&) const = default;
+};
+
+/// How many replicas the service needs from now on.
+struct ServiceDemand {
+  ServiceId service = 0;
+  std::int32_t replicas = 0;
+  bool operator==(const ServiceDemand&) const = default;
+};
+
+/// The replica serves: its start delay is over. A task bound to it begins now.
+struct ReplicaReady {
+  ReplicaId replica = 0;
+  bool operator==(const ReplicaReady&) const = default;
+};
+
+/// The replica is gone (evicted, or broken) and its GPUs are confirmed free. A task bound to it waits again.
+struct ReplicaStopped {
+  ReplicaId replica = 0;
+  bool operator==(const ReplicaStopped&) const = default;
 };
 
 struct NodeFailed {
@@ -79,13 +144,20 @@ struct PlanReady {
   bool operator==(const PlanReady&) const = default;
 };
 
+/// Time passed: what was to happen by now can (a replica's keep-alive ended). Serving is looked after; no policy
+/// decides.
+struct Timer {
+  bool operator==(const Timer&) const = default;
+};
+
 /// "Decide now." The driver sends it at every event, or at k x round only.
 struct Tick {
   bool operator==(const Tick&) const = default;
 };
 
 using Event = std::variant<JobSubmitted, JobStarted, JobStopped, JobFailed, JobFinished, NodeFailed, NodeRepaired,
-                           NodeDrained, NodeUndrained, PlanReady, Tick>;
+                           NodeDrained, NodeUndrained, PlanReady, JobShrunk, JobResized, JobReport, ServiceAdded,
+                           ServiceDemand, ReplicaReady, ReplicaStopped, Timer, Tick>;
 
 /// Start a gang on these GPUs. Where some are still held by a job being stopped, the driver launches it once they are
 /// confirmed free.
@@ -99,6 +171,57 @@ struct Start {
 struct Preempt {
   JobId job = 0;
   bool operator==(const Preempt&) const = default;
+};
+
+/// The GPUs that an elastic job shall run on from now.
+struct Target {
+  JobId job = 0;
+  Allocation allocation;
+  bool operator==(const Target&) const = default;
+};
+
+/// Change the GPUs of running elastic jobs, all in one: the plan as a whole must fit, so that jobs may exchange GPUs.
+struct Resize {
+  std::vector<Target> targets;
+  bool operator==(const Resize&) const = default;
+};
+
+/// Start a replica of a service on a node, for a waiting task if one is named. `keep_alive`: how long nobody may take
+/// its GPUs after it served; nullopt: it is stopped at once.
+struct StartReplica {
+  ReplicaId replica = 0;
+  ServiceId service = 0;
+  NodeShare place;
+  std::optional<JobId> task;
+  std::optional<Duration> keep_alive;
+  bool operator==(const StartReplica&) const = default;
+};
+
+/// Let a warm replica serve a waiting task, at once.
+struct Serve {
+  JobId task = 0;
+  ReplicaId replica = 0;
+  std::optional<Duration> keep_alive;
+  bool operator==(const Serve&) const = default;
+};
+
+/// A warm replica of a service with a demand serves again, at once.
+struct WakeReplica {
+  ReplicaId replica = 0;
+  bool operator==(const WakeReplica&) const = default;
+};
+
+/// A serving replica of a service with a demand is not needed now: it is kept alive for so long, then sleeps.
+struct RestReplica {
+  ReplicaId replica = 0;
+  Duration keep_alive{};
+  bool operator==(const RestReplica&) const = default;
+};
+
+/// Take the GPUs of a replica that neither serves nor is protected.
+struct StopReplica {
+  ReplicaId replica = 0;
+  bool operator==(const StopReplica&) const = default;
 };
 
 /// The job can never run on this cluster; it leaves the queue.
@@ -115,6 +238,7 @@ struct PlanRequest {
   bool operator==(const PlanRequest&) const = default;
 };
 
-using Decision = std::variant<Start, Preempt, Reject, PlanRequest>;
+using Decision = std::variant<Start, Preempt, Reject, PlanRequest, Resize, StartReplica, Serve, WakeReplica,
+                              RestReplica, StopReplica>;
 
 }  // namespace ebb
