@@ -85,6 +85,8 @@ struct JobReport {
   Duration progress{};                         ///< useful run time done, in terms of JobSpec::run_time
   double speed = 1;                            ///< useful seconds gained a second while it is productive
   std::int32_t epoch = 0;                      ///< passes over the data completed
+  double fraction_done = 0;                    ///< of all its epochs, counting whole and part ones; 0..1
+  double steps_done = 0;                       ///< optimizer steps so far, as many as at the batch asked for
   GpuCount most_gpus = 0;                      ///< the largest size that it ever measured
   GradientStats gradient;                      ///< of this moment; 0, 0 = not known
   std::optional<ThroughputParams> throughput;  ///< fitted to what it measured

@@ -9,6 +9,7 @@ namespace ebb::sched {
 namespace {
 
 constexpr std::string_view kTrainingPool = "training";
+constexpr std::string_view kServingPool = "serving";
 
 std::vector<GroupId> groups_of(const ClusterSpec& spec, std::vector<std::pair<std::string, std::string>>& names) {
   std::vector<GroupId> group_of;
@@ -29,7 +30,27 @@ std::vector<GroupId> groups_of(const ClusterSpec& spec, std::vector<std::pair<st
 
 }  // namespace
 
-Capacity::Capacity(ClusterSpec spec) : spec_(std::move(spec)), free_(groups_of(spec_, group_names_)) {
+const char* to_string(Lending lending) {
+  switch (lending) {
+    case Lending::none:
+      return "none";
+    case Lending::pooled:
+      return "pooled";
+    case Lending::partitioned:
+      return "partitioned";
+  }
+  return "unknown";
+}
+
+Result<Lending> parse_lending(std::string_view name) {
+  for (const Lending lending : {Lending::none, Lending::pooled, Lending::partitioned}) {
+    if (name == to_string(lending)) return lending;
+  }
+  return fail(ErrorCode::invalid_argument, "'{}' is not a way of lending: give none, pooled or partitioned", name);
+}
+
+Capacity::Capacity(ClusterSpec spec, Lending lending)
+    : spec_(std::move(spec)), lending_(lending), free_(groups_of(spec_, group_names_)) {
   std::vector<std::string> types;
   for (const auto& [type, pool] : group_names_) {
     const auto found = std::find(types.begin(), types.end(), type);
@@ -38,6 +59,13 @@ Capacity::Capacity(ClusterSpec spec) : spec_(std::move(spec)), free_(groups_of(s
   }
   type_groups_.resize(types.size());
   for (GroupId g = 0; g < group_names_.size(); ++g) type_groups_[group_type_[g]] |= GroupMask{1} << g;
+  for (GroupId g = 0; g < group_names_.size(); ++g) {
+    if (group_names_[g].second == kServingPool) lendable_groups_ |= GroupMask{1} << g;
+    if (group_names_[g].second == kServingPool ||
+        (lending == Lending::pooled && group_names_[g].second == kTrainingPool))
+      serving_groups_ |= GroupMask{1} << g;
+  }
+  if (lendable_groups_ == 0) serving_groups_ = ~GroupMask{0};
   group_gpus_.resize(group_names_.size());
   type_gpus_.resize(types.size());
   usable_nodes_of_size_.resize(group_names_.size());
@@ -67,18 +95,20 @@ ClassId Capacity::class_of(const JobSpec& job) {
   for (GroupId g = 0; g < group_names_.size(); ++g) {
     const auto& [group_type, group_pool] = group_names_[g];
     const bool type_fits = !has_types || job.gpu_type.empty() || job.gpu_type == group_type;
-    const bool pool_fits = !has_pools || pool.empty() || pool == group_pool;
+    const bool borrows = lending_ != Lending::none && pool == kTrainingPool && group_pool == kServingPool;
+    const bool pool_fits = !has_pools || pool.empty() || pool == group_pool || borrows;
     if (type_fits && pool_fits) {
       eligible |= GroupMask{1} << g;
     }
   }
-  const std::pair<GpuCount, GroupMask> key(job.gpus, eligible);
+  const std::tuple<GpuCount, GpuCount, GroupMask> key(job.gpus, job.smallest(), eligible);
   const auto at = std::lower_bound(class_index_.begin(), class_index_.end(), key,
                                    [](const auto& entry, const auto& k) { return entry.first < k; });
   if (at != class_index_.end() && at->first == key) return at->second;
 
   JobClass made;
   made.gpus = job.gpus;
+  made.smallest = job.smallest();
   for (const GroupMask type : type_groups_) {
     const GroupMask option = type & eligible;
     if (option == 0) continue;
@@ -88,6 +118,9 @@ ClassId Capacity::class_of(const JobSpec& job) {
     }
     made.options.push_back(option);
     made.largest = std::max(made.largest, size);
+  }
+  if (job.sizing != Sizing::rigid && made.possible()) {
+    made.gpus = std::max(job.legal_size(std::min(job.gpus, made.largest)), made.smallest);
   }
   const auto id = static_cast<ClassId>(classes_.size());
   class_index_.insert(at, {key, id});
@@ -154,7 +187,7 @@ std::size_t Capacity::least_nodes(GroupMask groups, GpuCount gpus) const {
   return gpus > 0 ? 0 : nodes;
 }
 
-GpuCount Capacity::take(JobId job, const Allocation& allocation) {
+GpuCount Capacity::take(Holder holder, const Allocation& allocation) {
   GpuCount promised = 0;
   for (const NodeShare& share : allocation) {
     Node& node = nodes_[share.node];
@@ -165,7 +198,7 @@ GpuCount Capacity::take(JobId job, const Allocation& allocation) {
     if (later > 0) {
       node.releasing -= later;
       node.promised += later;
-      promises_.push_back({job, share.node, later});
+      promises_.push_back({holder, share.node, later});
       promised += later;
     }
     refresh(share.node);
@@ -180,7 +213,7 @@ void Capacity::begin_release(const Allocation& allocation) {
   }
 }
 
-void Capacity::give_back(NodeId n, GpuCount gpus, bool releasing, std::vector<std::pair<JobId, GpuCount>>& met) {
+void Capacity::give_back(NodeId n, GpuCount gpus, bool releasing, MetPromises& met) {
   Node& node = nodes_[n];
   // GPUs that pass to a promise stay held, by their new owner.
   for (auto promise = promises_.begin(); gpus > 0 && node.promised > 0 && promise != promises_.end();) {
@@ -193,7 +226,7 @@ void Capacity::give_back(NodeId n, GpuCount gpus, bool releasing, std::vector<st
     node.promised -= passed;
     // A holder that nobody had told to stop meets a promise that another one's release was meant for.
     if (!releasing) node.releasing += passed;
-    met.emplace_back(promise->job, passed);
+    met.emplace_back(promise->holder, passed);
     promise->gpus -= passed;
     promise = promise->gpus == 0 ? promises_.erase(promise) : promise + 1;
   }
@@ -203,14 +236,14 @@ void Capacity::give_back(NodeId n, GpuCount gpus, bool releasing, std::vector<st
   refresh(n);
 }
 
-void Capacity::release(const Allocation& allocation, bool releasing, std::vector<std::pair<JobId, GpuCount>>& met) {
+void Capacity::release(const Allocation& allocation, bool releasing, MetPromises& met) {
   for (const NodeShare& share : allocation) give_back(share.node, share.gpus, releasing, met);
 }
 
-void Capacity::cancel(JobId job, const Allocation& allocation, std::vector<std::pair<JobId, GpuCount>>& met) {
+void Capacity::cancel(Holder holder, const Allocation& allocation, MetPromises& met) {
   Allocation owned = allocation;
   for (auto promise = promises_.begin(); promise != promises_.end();) {
-    if (promise->job != job) {
+    if (promise->holder != holder) {
       ++promise;
       continue;
     }

@@ -9,32 +9,62 @@
 /// Eligibility: a job may name a GPU type and a pool. A gang never mixes GPU types; within one type it may span pools.
 /// A job that names no pool runs in the pool "training" if the cluster has one, otherwise anywhere. Where the cluster
 /// names no types (or no pools) at all, it does not tell them apart, and those that jobs name count for nothing.
+/// Replicas of services run in the pool "serving" if the cluster has one, otherwise anywhere. Lending widens this:
+/// `pooled` lets training and serving use both pools, `partitioned` lets training use both.
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "ebb/base/result.h"
 #include "ebb/model/cluster.h"
 #include "ebb/model/job.h"
+#include "ebb/model/service.h"
 #include "ebb/sched/free_index.h"
 
 namespace ebb::sched {
+
+/// Whether serving GPUs that are not needed may train, and the other way round.
+enum class Lending : std::uint8_t {
+  none,         ///< training and serving keep to their pools
+  pooled,       ///< both use all GPUs of both pools
+  partitioned,  ///< serving keeps to its pool; training borrows there what serving does not need
+};
+const char* to_string(Lending lending);
+/// Errors: invalid_argument listing the names.
+Result<Lending> parse_lending(std::string_view name);
+
+/// Who holds GPUs or is promised some: a job, or a replica of a service.
+struct Holder {
+  enum class Kind : std::uint8_t { job, replica };
+  Kind kind = Kind::job;
+  std::uint32_t id = 0;  ///< JobId or ReplicaId
+
+  static Holder job(JobId id) { return {Kind::job, id}; }
+  static Holder replica(ReplicaId id) { return {Kind::replica, id}; }
+  bool operator==(const Holder&) const = default;
+};
+/// Promises that came true: whose, and how many GPUs.
+using MetPromises = std::vector<std::pair<Holder, GpuCount>>;
 
 /// Jobs with the same gang size and the same eligible groups are interchangeable to a placement: one class.
 using ClassId = std::uint32_t;
 
 struct JobClass {
-  GpuCount gpus = 0;
+  GpuCount gpus = 0;  ///< gang size; of a job that is not rigid: what it asks for, or the most that the cluster holds
+  GpuCount smallest = 0;           ///< least legal size; `gpus` of a rigid job
   std::vector<GroupMask> options;  ///< one a GPU type that the job may use, in order of the cluster
   GpuCount largest = 0;            ///< GPUs of the largest option when the cluster is empty and whole
 
-  bool possible() const { return gpus <= largest; }
+  bool possible() const { return smallest <= largest; }
 };
 
 class Capacity {
  public:
-  explicit Capacity(ClusterSpec spec);
+  explicit Capacity(ClusterSpec spec, Lending lending = Lending::none);
 
   const ClusterSpec& spec() const { return spec_; }
   GpuCount total_gpus() const { return total_gpus_; }
@@ -42,6 +72,12 @@ class Capacity {
   std::size_t type_count() const { return type_gpus_.size(); }
   std::size_t type_of_group(GroupId group) const { return group_type_[group]; }
   const FreeIndex& free() const { return free_; }
+
+  Lending lending() const { return lending_; }
+  /// The groups that replicas may use, and those whose GPUs count as lent when they train.
+  GroupMask serving_groups() const { return serving_groups_; }
+  GroupMask lendable_groups() const { return lendable_groups_; }
+  bool in_serving_pool(NodeId node) const { return (lendable_groups_ >> free_.group_of(node) & 1) != 0; }
 
   /// The class of a job; made when first seen.
   ClassId class_of(const JobSpec& job);
@@ -65,15 +101,15 @@ class Capacity {
   /// free; 0 if they cannot.
   std::size_t least_nodes(GroupMask groups, GpuCount gpus) const;
 
-  /// Takes available GPUs for `job`: free ones at once, the rest as promises. Returns how many were promised.
-  GpuCount take(JobId job, const Allocation& allocation);
+  /// Takes available GPUs for `holder`: free ones at once, the rest as promises. Returns how many were promised.
+  GpuCount take(Holder holder, const Allocation& allocation);
   /// The holder was told to stop.
   void begin_release(const Allocation& allocation);
   /// The GPUs are confirmed free. `releasing` tells whether begin_release() came before. Promises on these nodes are
-  /// met in the order in which they were made; each (job, gpus) met is appended to `met`.
-  void release(const Allocation& allocation, bool releasing, std::vector<std::pair<JobId, GpuCount>>& met);
-  /// Gives up what `job` took, including promises not met yet.
-  void cancel(JobId job, const Allocation& allocation, std::vector<std::pair<JobId, GpuCount>>& met);
+  /// met in the order in which they were made; each one met is appended to `met`.
+  void release(const Allocation& allocation, bool releasing, MetPromises& met);
+  /// Gives up what `holder` took, including promises not met yet.
+  void cancel(Holder holder, const Allocation& allocation, MetPromises& met);
 
  private:
   struct Node {
@@ -85,14 +121,14 @@ class Capacity {
     bool draining = false;
   };
   struct Promise {
-    JobId job = 0;
+    Holder holder;
     NodeId node = 0;
     GpuCount gpus = 0;
   };
 
   void refresh(NodeId node);
   void count_usable(NodeId node, bool usable);
-  void give_back(NodeId node, GpuCount gpus, bool releasing, std::vector<std::pair<JobId, GpuCount>>& met);
+  void give_back(NodeId node, GpuCount gpus, bool releasing, MetPromises& met);
 
   ClusterSpec spec_;
   std::vector<Node> nodes_;
@@ -105,10 +141,13 @@ class Capacity {
   std::vector<GpuCount> group_usable_;
   std::size_t unusable_nodes_ = 0;
   GpuCount total_gpus_ = 0;
+  Lending lending_;
+  GroupMask serving_groups_ = 0;
+  GroupMask lendable_groups_ = 0;
   FreeIndex free_;
   std::vector<JobClass> classes_;
-  std::vector<std::pair<std::pair<GpuCount, GroupMask>, ClassId>> class_index_;  // sorted
-  std::vector<Promise> promises_;                                                // oldest first; empty nearly always
+  std::vector<std::pair<std::tuple<GpuCount, GpuCount, GroupMask>, ClassId>> class_index_;  // sorted
+  std::vector<Promise> promises_;  // oldest first; empty nearly always
 };
 
 }  // namespace ebb::sched

@@ -19,10 +19,17 @@ struct NodeUse {
 
 Result<void> check_job(const State& state, JobId id) {
   const JobState& job = state.job(id);
-  if (job.holds() != !job.allocation.empty())
+  if (job.holds() != !job.allocation.empty() && job.training()) {
     return broken("job {} is {} with {} nodes", id, to_string(job.phase), job.allocation.size());
-  if (!job.holds()) return {};
-  if (gpus_in(job.allocation) != job.spec.gpus) return broken("job {} holds a part of its gang", id);
+  }
+  if (job.phase != JobPhase::resizing && !(job.departing.empty() && job.arriving.empty())) {
+    return broken("job {} changes its GPUs, but is {}", id, to_string(job.phase));
+  }
+  if (!job.holds() || !job.training()) return {};
+  const GpuCount gpus = gpus_in(job.allocation);
+  if (job.gpus != gpus || job.spec.legal_size(gpus) != gpus) return broken("job {} holds a part of its gang", id);
+  const GpuCount occupied = job.phase == JobPhase::starting ? 0 : gpus - gpus_in(job.arriving) + gpus_in(job.departing);
+  if (job.occupied != occupied) return broken("job {} is on {} GPUs, counted {}", id, occupied, job.occupied);
   GroupMask groups = 0;
   for (const NodeShare& share : job.allocation) {
     groups |= GroupMask{1} << state.capacity().free().group_of(share.node);
@@ -30,6 +37,51 @@ Result<void> check_job(const State& state, JobId id) {
   const auto& options = state.class_of(id).options;
   if (std::none_of(options.begin(), options.end(), [&](GroupMask option) { return (groups & ~option) == 0; })) {
     return broken("job {} is on nodes that it may not use", id);
+  }
+  return {};
+}
+
+// Replicas: each in one phase, bound to its task and the task to it.
+Result<void> check_serving(const State& state) {
+  std::vector<std::int32_t> serving(state.services().size());
+  std::size_t alive = 0;
+  GpuCount gpus = 0;
+  for (ReplicaId id = 0; id < state.replicas().size(); ++id) {
+    const ReplicaState& replica = state.replica(id);
+    const bool works = replica.folded == ReplicaPhase::starting || replica.folded == ReplicaPhase::serving;
+    if (replica.task && (!works || state.job(*replica.task).replica != id)) {
+      return broken("replica {} is {} and bound to task {}, which is not bound to it", id, to_string(replica.folded),
+                    *replica.task);
+    }
+    if (!replica.alive()) continue;
+    ++alive;
+    gpus += replica.place.gpus;
+    if (works && !replica.task) ++serving[replica.service];
+  }
+  if (alive != state.live_replicas().size() || gpus != state.gpus_serving()) {
+    return broken("{} replicas with {} GPUs are alive, counted {} with {}", alive, gpus, state.live_replicas().size(),
+                  state.gpus_serving());
+  }
+  for (ServiceId id = 0; id < serving.size(); ++id) {
+    if (serving[id] != state.services()[id].serving) {
+      return broken("service {} has {} replicas that serve, counted {}", id, serving[id], state.services()[id].serving);
+    }
+  }
+  std::size_t waiting = 0;
+  std::size_t active = 0;
+  for (JobId id = 0; id < state.jobs().size(); ++id) {
+    const JobState& job = state.job(id);
+    if (job.training() || !job.active()) continue;
+    ++active;
+    if (job.phase == JobPhase::waiting) {
+      ++waiting;
+    } else if (!job.replica || state.replica(*job.replica).task != id) {
+      return broken("task {} is {} without a replica of its own", id, to_string(job.phase));
+    }
+  }
+  if (waiting != state.waiting_tasks().size() || active != state.active_tasks()) {
+    return broken("{} of {} tasks wait, counted {} of {}", waiting, active, state.waiting_tasks().size(),
+                  state.active_tasks());
   }
   return {};
 }
@@ -47,16 +99,28 @@ Result<void> check_invariants(const State& state) {
   for (JobId id = 0; id < state.jobs().size(); ++id) {
     EBB_RETURN_IF_ERROR(check_job(state, id));
     const JobState& job = state.job(id);
+    if (!job.training()) continue;
     waiting += job.phase == JobPhase::waiting ? 1 : 0;
     if (!job.holds()) continue;
     ++holding;
     starting += job.phase == JobPhase::starting ? 1 : 0;
-    held += job.spec.gpus;
+    held += job.gpus;
     promised += job.promised;
     for (const NodeShare& share : job.allocation) {
       use[share.node].claimed += share.gpus;
       if (job.phase == JobPhase::stopping) use[share.node].releasing += share.gpus;
     }
+    for (const NodeShare& share : job.departing) {
+      use[share.node].claimed += share.gpus;
+      use[share.node].releasing += share.gpus;
+    }
+  }
+  EBB_RETURN_IF_ERROR(check_serving(state));
+  for (const ReplicaId id : state.live_replicas()) {
+    const ReplicaState& replica = state.replica(id);
+    promised += replica.promised;
+    use[replica.place.node].claimed += replica.place.gpus;
+    if (replica.folded == ReplicaPhase::stopping) use[replica.place.node].releasing += replica.place.gpus;
   }
   if (waiting != state.waiting_count()) return broken("{} jobs wait, counted {}", waiting, state.waiting_count());
   if (holding != state.holding_count()) return broken("{} jobs hold GPUs, counted {}", holding, state.holding_count());
@@ -65,17 +129,22 @@ Result<void> check_invariants(const State& state) {
 
   GpuNanoseconds gpu_time = 0;
   for (const JobState& job : state.jobs()) {
-    gpu_time += static_cast<GpuNanoseconds>(job.held_until(state.latest()).count()) * job.spec.gpus;
+    gpu_time += job.gpu_time_until(state.latest());
   }
   if (gpu_time != state.gpu_time()) return broken("the GPU-seconds of the jobs are not those held over time");
-  std::vector<JobId> launchable = state.launchable();
-  std::sort(launchable.begin(), launchable.end());
-  if (std::adjacent_find(launchable.begin(), launchable.end()) != launchable.end()) {
-    return broken("a job is to be launched twice");
-  }
-  for (const JobId id : launchable) {
-    if (state.job(id).phase != JobPhase::starting || state.job(id).promised != 0) {
-      return broken("job {} is to be launched, but is {}", id, to_string(state.job(id).phase));
+  for (const Holder& holder : state.launchable()) {
+    if (std::count(state.launchable().begin(), state.launchable().end(), holder) != 1) {
+      return broken("a {} is to be launched twice", holder.kind == Holder::Kind::job ? "job" : "replica");
+    }
+    if (holder.kind == Holder::Kind::replica) {
+      const ReplicaState& replica = state.replica(holder.id);
+      if (replica.folded == ReplicaPhase::starting && replica.promised == 0) continue;
+      return broken("replica {} is to be launched, but is {}", holder.id, to_string(replica.folded));
+    }
+    const JobState& job = state.job(holder.id);
+    const bool due = job.phase == JobPhase::starting || (job.phase == JobPhase::resizing && job.departing.empty());
+    if (!due || job.promised != 0) {
+      return broken("job {} is to be launched, but is {}", holder.id, to_string(job.phase));
     }
   }
   std::vector<GpuCount> usable_gpus(capacity.free().group_count());

@@ -13,7 +13,9 @@
 
 #include "ebb/base/result.h"
 #include "ebb/model/event.h"
+#include "ebb/sched/estimator.h"
 #include "ebb/sched/placement.h"
+#include "ebb/sched/serving_options.h"
 #include "ebb/sched/state.h"
 
 namespace ebb::sched {
@@ -25,19 +27,45 @@ enum class Queued : std::uint8_t { submitted, failed, stopped };
 /// state shows its effect to the next one.
 class Turn {
  public:
-  Turn(State& state, Time now, Duration quantum, std::vector<Decision>& decisions)
-      : state_(state), now_(now), quantum_(quantum), decisions_(decisions) {}
+  struct Context {
+    Estimator& estimator;
+    const ServingOptions& serving;
+    Duration quantum{};
+    bool ordered_placements = false;
+    bool policy_resizes = false;
+  };
+
+  Turn(State& state, Time now, const Context& context, std::vector<Decision>& decisions)
+      : state_(state), now_(now), context_(context), decisions_(decisions) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
   const State& state() const { return state_; }
   Time now() const { return now_; }
   /// The resolution of the driver's clock: 1 ns, or 1 s where time is counted in whole seconds.
-  Duration quantum() const { return quantum_; }
+  Duration quantum() const { return context_.quantum; }
+  /// What is believed of the speed of jobs.
+  Estimator& estimator() const { return context_.estimator; }
+  const ServingOptions& serving() const { return context_.serving; }
+  /// Whether the same GPUs in another order are another placement (an option of the time model).
+  bool ordered_placements() const { return context_.ordered_placements; }
+  /// Policy::resizes() of the policy in charge.
+  bool policy_resizes() const { return context_.policy_resizes; }
 
   /// A refused decision ends the round: the error is kept, later decisions are ignored, the step returns it.
   void start(JobId job, Allocation allocation) { decide(Start{job, std::move(allocation)}); }
   void preempt(JobId job) { decide(Preempt{job}); }
+  void resize(std::vector<Target> targets) { decide(Resize{std::move(targets)}); }
+  void start_replica(ServiceId service, NodeShare place, std::optional<JobId> task,
+                     std::optional<Duration> keep_alive) {
+    decide(StartReplica{static_cast<ReplicaId>(state_.replicas().size()), service, place, task, keep_alive});
+  }
+  void serve(JobId task, ReplicaId replica, std::optional<Duration> keep_alive) {
+    decide(Serve{task, replica, keep_alive});
+  }
+  void wake_replica(ReplicaId replica) { decide(WakeReplica{replica}); }
+  void rest_replica(ReplicaId replica, Duration keep_alive) { decide(RestReplica{replica, keep_alive}); }
+  void stop_replica(ReplicaId replica) { decide(StopReplica{replica}); }
   void request_plan(std::uint64_t plan, std::string input) { decide(PlanRequest{plan, std::move(input)}); }
   /// Asks for a tick at `at` (>= now) at the latest, even if nothing happens before.
   void wake_at(Time at) {
@@ -52,7 +80,7 @@ class Turn {
 
   State& state_;
   Time now_;
-  Duration quantum_;
+  Context context_;
   std::vector<Decision>& decisions_;
   std::optional<Time> wake_;
   std::optional<Error> error_;
@@ -64,13 +92,19 @@ class Policy {
   /// A copy with all memory: a fork of the state for a what-if question.
   virtual std::unique_ptr<Policy> clone() const = 0;
 
-  /// The job waits now. Jobs that the cluster can never hold are not shown to the policy.
+  /// Whether decide() sizes elastic jobs. If not, it starts every job on its class's gang size, and reclaim takes whole
+  /// gangs.
+  virtual bool resizes() const { return false; }
+
+  /// The job waits now. Jobs that the cluster can never hold, and inference tasks, are not shown to the policy.
   virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;
   /// The start is confirmed: the job runs since now.
   virtual void on_started(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   /// The job no longer holds GPUs because it finished, failed or stopped; for the last two on_queued() follows.
   /// `state.job(job)` shows the job after the event.
   virtual void on_released(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
+  /// The runtime of the job said something new of itself: see JobState::report.
+  virtual void on_report(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   virtual void on_plan_ready(const State& /*state*/, const PlanReady& /*answer*/, Time /*now*/) {}
 
   virtual void decide(Turn& turn) = 0;

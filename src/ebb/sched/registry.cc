@@ -28,8 +28,96 @@ std::span<const OptionSpec> Registry::common_options() {
        std::string("count"),
        "how a gang is placed on nodes",
        {"count", "best_fit", "consolidate", "spread"}},
+      {"adapt_batch",
+       std::string("policy"),
+       "whether jobs with a profile choose their batch size by goodput (on) or keep the one asked for (off)",
+       {"policy", "on", "off"}},
+      {"oracle",
+       false,
+       "estimates read the true profiles, which only a simulation knows, instead of what jobs report",
+       {}},
+      {"speedup",
+       std::string("goodput"),
+       "how the value of GPUs to a job is estimated: by its goodput model, or linear in the number",
+       {"goodput", "linear"}},
+      {"fair_share",
+       std::string("packed"),
+       "where the fair share, against which speed-ups are measured, is laid out: packed, or all on one node (as the "
+       "simulators of Pollux and DeepBoot have it)",
+       {"packed", "one_node"}},
+      {"reclaim",
+       std::string("least_loss"),
+       "which training GPUs are taken back for services: least loss of speed-up, whole nodes, random, or first nodes",
+       {"least_loss", "node", "random", "first_fit"}},
+      {"keep_alive",
+       std::string("constants"),
+       "how long a replica stays warm and unlent after serving: by constants, learned from gaps between arrivals, or "
+       "none (it stops at once)",
+       {"constants", "learned", "none"}},
+      {"keep_alive_factor", 1.0, "multiplies the times of keep_alive", {}, 0, 1000},
+      {"keep_alive_base", Duration(std::chrono::seconds(30)), "keep-alive after the first use", {}},
+      {"keep_alive_bonus", Duration(std::chrono::seconds(15)), "more for every reuse while protected", {}},
+      {"keep_alive_limit", Duration(std::chrono::seconds(120)), "keep-alive at most", {}},
+      {"place_at_ticks",
+       true,
+       "services get GPUs at ticks too (false: between ticks only, as in DeepBoot's simulator)",
+       {}},
+      {"allow_rigid_shrink",
+       false,
+       "reclaim takes single GPUs of jobs that the policy holds at a fixed size (as DeepBoot's simulator does)",
+       {}},
+      {"strip",
+       false,
+       "training leaves every node that hosts a replica, at every decision (as Lyra in DeepBoot's "
+       "simulator)",
+       {}},
   };
   return options;
+}
+
+namespace {
+
+EstimatorOptions estimator_options(const Options& options, const PolicyInfo& info) {
+  const auto& adapt = options.get<std::string>("adapt_batch");
+  return {.oracle = options.get<bool>("oracle"),
+          .adapt_batch = adapt == "on" || (adapt == "policy" && info.adapts_batch),
+          .linear = options.get<std::string>("speedup") == "linear",
+          .fair_share_on_one_node = options.get<std::string>("fair_share") == "one_node"};
+}
+
+ServingOptions serving_options(const Options& options, std::uint64_t seed) {
+  ServingOptions serving;
+  const auto& reclaim = options.get<std::string>("reclaim");
+  serving.reclaim = reclaim == "node"        ? Reclaim::node
+                    : reclaim == "random"    ? Reclaim::random
+                    : reclaim == "first_fit" ? Reclaim::first_fit
+                                             : Reclaim::least_loss;
+  const auto& keep_alive = options.get<std::string>("keep_alive");
+  serving.keep_alive = keep_alive == "none"      ? KeepAlive::none
+                       : keep_alive == "learned" ? KeepAlive::learned
+                                                 : KeepAlive::constants;
+  serving.factor = options.get<double>("keep_alive_factor");
+  serving.base = options.get<Duration>("keep_alive_base");
+  serving.bonus = options.get<Duration>("keep_alive_bonus");
+  serving.limit = options.get<Duration>("keep_alive_limit");
+  serving.place_at_ticks = options.get<bool>("place_at_ticks");
+  serving.allow_rigid_shrink = options.get<bool>("allow_rigid_shrink");
+  serving.strip = options.get<bool>("strip");
+  serving.seed = seed;
+  return serving;
+}
+
+}  // namespace
+
+Result<Scheduler> Registry::make_scheduler(std::string_view name,
+                                           std::span<const std::pair<std::string, std::string>> assignments,
+                                           ClusterSpec cluster, SchedulerConfig config) const {
+  EBB_ASSIGN_OR_RETURN(const PolicyInfo* info, find(name));
+  EBB_ASSIGN_OR_RETURN(const Options options, parse_options(name, assignments));
+  EBB_ASSIGN_OR_RETURN(auto policy, make(name, assignments));
+  config.estimator = estimator_options(options, *info);
+  config.serving = serving_options(options, config.serving.seed);
+  return Scheduler(std::move(cluster), std::move(policy), std::move(config));
 }
 
 Result<Options> Registry::parse_options(std::string_view name,

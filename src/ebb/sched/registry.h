@@ -13,6 +13,7 @@
 #include "ebb/base/result.h"
 #include "ebb/sched/options.h"
 #include "ebb/sched/policy.h"
+#include "ebb/sched/scheduler.h"
 
 namespace ebb::sched {
 
@@ -35,6 +36,7 @@ struct PolicyInfo {
   std::string source;   ///< paper or system
   Oracle oracle = Oracle::no;
   bool preemptive = false;
+  bool adapts_batch = false;  ///< jobs choose their batch size by goodput unless the option adapt_batch says otherwise
   std::vector<OptionSpec> options;
   /// Errors: invalid_argument for options that are valid alone but not together.
   std::function<Result<std::unique_ptr<Policy>>(const PolicyArguments&)> make;
@@ -55,6 +57,12 @@ class Registry {
   /// Errors: not_found for the name; invalid_argument for an option.
   Result<std::unique_ptr<Policy>> make(std::string_view name,
                                        std::span<const std::pair<std::string, std::string>> assignments) const;
+
+  /// A scheduler with that policy. `config`: what does not come from options (quantum, lending, profiles, seed in
+  /// config.serving); estimator and serving are filled from the common options. Errors: those of make().
+  Result<Scheduler> make_scheduler(std::string_view name,
+                                   std::span<const std::pair<std::string, std::string>> assignments,
+                                   ClusterSpec cluster, SchedulerConfig config) const;
 
   /// Options that every policy takes beside its own.
   static std::span<const OptionSpec> common_options();

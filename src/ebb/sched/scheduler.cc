@@ -20,13 +20,19 @@ Reason reason_for(const State& state, JobId job, ReasonCode code) {
   return Reason{code, job_class.gpus, available, std::nullopt, std::nullopt};
 }
 
-Scheduler::Scheduler(ClusterSpec cluster, std::unique_ptr<Policy> policy, Duration quantum)
-    : state_(std::move(cluster)), policy_(std::move(policy)), quantum_(quantum) {}
+Scheduler::Scheduler(ClusterSpec cluster, std::unique_ptr<Policy> policy, SchedulerConfig config)
+    : config_(std::move(config)),
+      state_(std::move(cluster), config_.lending),
+      policy_(std::move(policy)),
+      estimator_(state_.capacity().spec(), config_.profiles, config_.estimator),
+      serving_(config_.serving) {}
 
 Scheduler::Scheduler(const Scheduler& other)
-    : state_(other.state_),
+    : config_(other.config_),
+      state_(other.state_),
       policy_(other.policy_->clone()),
-      quantum_(other.quantum_),
+      estimator_(other.estimator_),
+      serving_(other.serving_),
       fresh_(other.fresh_),
       wake_(other.wake_) {}
 
@@ -34,6 +40,7 @@ void Scheduler::tell_policy(const Event& event, Time now) {
   struct Tell {
     const State& state;
     Policy& policy;
+    Serving& serving;
     std::vector<JobId>& fresh;
     Time at;
 
@@ -41,7 +48,13 @@ void Scheduler::tell_policy(const Event& event, Time now) {
       fresh.push_back(job);
       policy.on_queued(state, job, why, at);
     }
-    void operator()(const JobSubmitted& e) const { queued(e.job, Queued::submitted); }
+    void operator()(const JobSubmitted& e) const {
+      if (state.job(e.job).training()) {
+        queued(e.job, Queued::submitted);
+      } else {
+        serving.on_task(state, e.job, at);
+      }
+    }
     void operator()(const JobStarted& e) const { policy.on_started(state, e.job, at); }
     void operator()(const JobStopped& e) const {
       policy.on_released(state, e.job, at);
@@ -51,7 +64,17 @@ void Scheduler::tell_policy(const Event& event, Time now) {
       policy.on_released(state, e.job, at);
       queued(e.job, Queued::failed);
     }
-    void operator()(const JobFinished& e) const { policy.on_released(state, e.job, at); }
+    void operator()(const JobFinished& e) const {
+      if (state.job(e.job).training()) policy.on_released(state, e.job, at);
+    }
+    void operator()(const JobShrunk&) const {}
+    void operator()(const JobResized&) const {}
+    void operator()(const JobReport& e) const { policy.on_report(state, e.job, at); }
+    void operator()(const ServiceAdded&) const {}
+    void operator()(const ServiceDemand&) const {}
+    void operator()(const ReplicaReady&) const {}
+    void operator()(const ReplicaStopped&) const {}
+    void operator()(const Timer&) const {}
     void operator()(const PlanReady& e) const { policy.on_plan_ready(state, e, at); }
     void operator()(const NodeFailed&) const {}
     void operator()(const NodeRepaired&) const {}
@@ -59,7 +82,7 @@ void Scheduler::tell_policy(const Event& event, Time now) {
     void operator()(const NodeUndrained&) const {}
     void operator()(const Tick&) const {}
   };
-  std::visit(Tell{state_, *policy_, fresh_, now}, event);
+  std::visit(Tell{state_, *policy_, serving_, fresh_, now}, event);
 }
 
 Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult& result) {
@@ -70,7 +93,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   for (const Event& event : events) {
     EBB_RETURN_IF_ERROR(state_.fold(event, now));
     if (const auto* submitted = std::get_if<JobSubmitted>(&event);
-        submitted != nullptr && !state_.class_of(submitted->job).possible()) {
+        submitted != nullptr && state_.job(submitted->job).training() && !state_.class_of(submitted->job).possible()) {
       const JobClass& job_class = state_.class_of(submitted->job);
       const Decision reject =
           Reject{submitted->job, {ReasonCode::impossible, job_class.gpus, job_class.largest, {}, {}}};
@@ -81,14 +104,23 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     tell_policy(event, now);
     tick = tick || std::holds_alternative<Tick>(event);
   }
+  const Turn::Context context{.estimator = estimator_,
+                              .serving = serving_.options(),
+                              .quantum = config_.quantum,
+                              .ordered_placements = config_.ordered_placements,
+                              .policy_resizes = policy_->resizes()};
+  Turn turn(state_, now, context, result.decisions);
+  if (!state_.services().empty()) serving_.run(turn, !tick || serving_.options().place_at_ticks);
+  if (tick) {
+    if (!policy_->resizes()) yield_sleepers(turn);
+    policy_->decide(turn);
+  }
+  if (turn.error()) return tl::unexpected(*turn.error());
+  result.serve_at = serving_.next_wake(state_, now);
   if (!tick) {
     for (const Event& event : events) explain_new_wait(event, now, result);
     return {};
   }
-
-  Turn turn(state_, now, quantum_, result.decisions);
-  policy_->decide(turn);
-  if (turn.error()) return tl::unexpected(*turn.error());
   wake_ = turn.wake();
   result.next_wake_at = wake_;
   for (const JobId job : fresh_) {
@@ -101,7 +133,8 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
 // A job that begins to wait between ticks: a new one waits for the tick, one that was stopped for what took its place.
 void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& result) const {
   if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
-    if (state_.job(submitted->job).phase != JobPhase::waiting) return;  // rejected
+    const JobState& job = state_.job(submitted->job);
+    if (job.phase != JobPhase::waiting || !job.training()) return;  // rejected, or no business of the policy
     result.reasons.emplace_back(submitted->job, reason_for(state_, submitted->job, ReasonCode::waiting_for_tick));
   } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
     result.reasons.emplace_back(stopped->job, explain(stopped->job, now));
@@ -110,8 +143,31 @@ void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& resul
   }
 }
 
-std::vector<JobId> Scheduler::take_launchable() {
-  std::vector<JobId> jobs = state_.launchable();
+// Policies that know nothing of replicas see only free GPUs: as many sleeping replicas go as waiting jobs could use.
+void Scheduler::yield_sleepers(Turn& turn) const {
+  if (state_.live_replicas().empty() || state_.waiting_count() == 0) return;
+  const Capacity& capacity = state_.capacity();
+  std::int64_t wanted = 0;
+  GroupMask groups = 0;
+  for (ClassId id = 0; id < capacity.class_count(); ++id) {
+    if (state_.waiting_in(id) == 0) continue;
+    wanted += static_cast<std::int64_t>(state_.waiting_in(id)) * capacity.job_class(id).gpus;
+    for (const GroupMask option : capacity.job_class(id).options) groups |= option;
+  }
+  wanted -= capacity.free().sum(groups);
+  const std::vector<ReplicaId> replicas = state_.live_replicas();
+  for (const ReplicaId id : replicas) {
+    if (wanted <= 0) return;
+    const ReplicaState& replica = state_.replica(id);
+    const bool useful = (groups >> capacity.free().group_of(replica.place.node) & 1) != 0;
+    if (!useful || replica.phase(turn.now()) != ReplicaPhase::sleep) continue;
+    wanted -= replica.place.gpus;
+    turn.stop_replica(id);
+  }
+}
+
+std::vector<Holder> Scheduler::take_launchable() {
+  std::vector<Holder> jobs = state_.launchable();
   state_.clear_launchable();
   return jobs;
 }

@@ -5,9 +5,9 @@
 ///
 ///   step(events of one time, now) -> decisions, reasons, next_wake_at
 ///
-/// A step folds its events, then, if one of them is a Tick, lets the policy decide and folds the decisions. Feeding the
-/// recorded events to a fresh Scheduler gives the recorded decisions again. Copying a Scheduler forks it.
-/// Not thread-safe; different Schedulers are independent.
+/// A step folds its events, looks after services and inference tasks (serving.h), then, if one of the events is a Tick,
+/// lets the policy decide and folds the decisions. Feeding the recorded events to a fresh Scheduler gives the recorded
+/// decisions again. Copying a Scheduler forks it. Not thread-safe; different Schedulers are independent.
 
 #include <memory>
 #include <optional>
@@ -18,6 +18,7 @@
 #include "ebb/base/result.h"
 #include "ebb/model/event.h"
 #include "ebb/sched/policy.h"
+#include "ebb/sched/serving.h"
 #include "ebb/sched/state.h"
 
 namespace ebb::sched {
@@ -28,12 +29,23 @@ struct StepResult {
   std::vector<std::pair<JobId, Reason>> reasons;
   /// When the policy wants to decide even if nothing happens before; stands until the next tick.
   std::optional<Time> next_wake_at;
+  /// When services want to be looked after (by a Timer event, no tick) even if nothing happens before.
+  std::optional<Time> serve_at;
+};
+
+/// Everything beside cluster and policy that decisions depend on.
+struct SchedulerConfig {
+  Duration quantum{1};  ///< see Turn::quantum()
+  Lending lending = Lending::none;
+  bool ordered_placements = false;                   ///< see Turn::ordered_placements()
+  std::shared_ptr<const perf::ProfileSet> profiles;  ///< the truth, for EstimatorOptions::oracle
+  EstimatorOptions estimator;
+  ServingOptions serving;
 };
 
 class Scheduler {
  public:
-  /// `quantum`: see Turn::quantum().
-  Scheduler(ClusterSpec cluster, std::unique_ptr<Policy> policy, Duration quantum = Duration(1));
+  Scheduler(ClusterSpec cluster, std::unique_ptr<Policy> policy, SchedulerConfig config = {});
   Scheduler(const Scheduler& other);
   Scheduler(Scheduler&&) noexcept = default;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -46,8 +58,9 @@ class Scheduler {
 
   const State& state() const { return state_; }
   const Policy& policy() const { return *policy_; }
-  /// Takes the jobs that can be launched now: started, and every promised GPU is free.
-  std::vector<JobId> take_launchable();
+  const SchedulerConfig& config() const { return config_; }
+  /// Takes the jobs and replicas that can be launched now: started or resized, and every promised GPU is free.
+  std::vector<Holder> take_launchable();
   /// Why a waiting job waits.
   Reason explain(JobId job, Time now) const;
 
@@ -55,9 +68,13 @@ class Scheduler {
   void tell_policy(const Event& event, Time now);
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
+  void yield_sleepers(Turn& turn) const;
+
+  SchedulerConfig config_;
   State state_;
   std::unique_ptr<Policy> policy_;
-  Duration quantum_;
+  Estimator estimator_;
+  Serving serving_;
   std::vector<JobId> fresh_;  // queued since the last tick
   std::optional<Time> wake_;  // asked for by the last tick
 };

@@ -33,7 +33,7 @@ class Drf final : public Policy {
   void on_released(const State& state, JobId job, Time) override {
     const auto held = type_held_.find(job);
     if (held == type_held_.end()) return;
-    change_share(state, tenant_of(state, job), held->second, -state.job(job).spec.gpus);
+    change_share(state, tenant_of(state, job), held->second, -state.class_of(job).gpus);
     type_held_.erase(held);
   }
 
@@ -119,7 +119,7 @@ class Drf final : public Policy {
       tenant.queues.erase(queue);
     }
     type_held_[job] = type;
-    change_share(state, id, type, state.job(job).spec.gpus);
+    change_share(state, id, type, state.class_of(job).gpus);
   }
 
   std::shared_ptr<const Placement> placement_;

@@ -53,7 +53,7 @@ class ShortestFirst final : public Policy {
       place.order = ++sequence_;
     }
     waiting_[{priority(state, job), state.job(job).job_class}].insert(place);
-    waiting_gpus_ += state.job(job).spec.gpus;
+    waiting_gpus_ += state.class_of(job).gpus;
   }
 
   void on_started(const State& state, JobId job, Time now) override { move_end(state, job, now); }
@@ -122,7 +122,7 @@ class ShortestFirst final : public Policy {
   };
 
   static int priority(const State& state, JobId job) { return -state.job(job).spec.priority; }
-  GpuCount slope(const State& state, JobId job) const { return times_gpus_ ? state.job(job).spec.gpus : 1; }
+  GpuCount slope(const State& state, JobId job) const { return times_gpus_ ? state.class_of(job).gpus : 1; }
 
   void read(Cursor& cursor, Time now) const {
     const Place& place = *cursor.at;
@@ -173,7 +173,7 @@ class ShortestFirst final : public Policy {
         // What does not fit now never will within this walk, nor will the others of its class.
         if (!room.admit(job)) continue;
         admitted.push_back(job);
-        taken += state.job(job).spec.gpus;
+        taken += state.class_of(job).gpus;
       }
       if (++cursor.at == cursor.end) continue;
       read(cursor, turn.now());
@@ -192,7 +192,7 @@ class ShortestFirst final : public Policy {
     const auto group = waiting_.find({priority(state, job), state.job(job).job_class});
     group->second.erase(places_[job]);
     if (group->second.empty()) waiting_.erase(group);
-    waiting_gpus_ -= state.job(job).spec.gpus;
+    waiting_gpus_ -= state.class_of(job).gpus;
     return places_[job];
   }
 

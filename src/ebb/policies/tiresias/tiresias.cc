@@ -111,14 +111,14 @@ class Tiresias final : public Policy {
   void remember_crossing(const State& state, JobId id) {
     const Job& job = jobs_[id];
     if (!last_queue(job.queue)) {
-      crossings_[{job.queue, state.job(id).spec.gpus}].insert({virtual_start(job), id});
+      crossings_[{job.queue, state.class_of(id).gpus}].insert({virtual_start(job), id});
     }
   }
 
   void forget_crossing(const State& state, JobId id) {
     const Job& job = jobs_[id];
     if (last_queue(job.queue)) return;
-    const auto group = crossings_.find({job.queue, state.job(id).spec.gpus});
+    const auto group = crossings_.find({job.queue, state.class_of(id).gpus});
     group->second.erase({virtual_start(job), id});
     if (group->second.empty()) crossings_.erase(group);
   }

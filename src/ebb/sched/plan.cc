@@ -1,0 +1,199 @@
+#include "ebb/sched/plan.h"
+
+#include <algorithm>
+
+namespace ebb::sched {
+namespace {
+
+bool usable(const Capacity& capacity, NodeId node) {
+  return capacity.up(node) && !capacity.draining(node);
+}
+
+bool in(GroupMask groups, const Capacity& capacity, NodeId node) {
+  return (groups >> capacity.free().group_of(node) & 1) != 0;
+}
+
+// The option (GPU type) of the job with the most GPUs left, the first among equals.
+GroupMask best_option(const State& state, JobId job, const std::vector<GpuCount>& left) {
+  const auto& options = state.class_of(job).options;
+  if (options.size() == 1) return options.front();
+  GroupMask best = 0;
+  GpuCount most = -1;
+  for (const GroupMask option : options) {
+    GpuCount sum = 0;
+    for (NodeId n = 0; n < left.size(); ++n) {
+      if (in(option, state.capacity(), n)) sum += left[n];
+    }
+    if (sum > most) {
+      most = sum;
+      best = option;
+    }
+  }
+  return best;
+}
+
+// The node with most GPUs left, the lowest among equals; nothing if all are empty.
+std::optional<NodeId> emptiest(const Capacity& capacity, GroupMask groups, const std::vector<GpuCount>& left) {
+  std::optional<NodeId> best;
+  for (NodeId n = 0; n < left.size(); ++n) {
+    if (left[n] > 0 && in(groups, capacity, n) && (!best || left[n] > left[*best])) best = n;
+  }
+  return best;
+}
+
+bool same_gpus(Allocation a, Allocation b) {
+  const auto by_node = [](const NodeShare& x, const NodeShare& y) { return x.node < y.node; };
+  std::sort(a.begin(), a.end(), by_node);
+  std::sort(b.begin(), b.end(), by_node);
+  return a == b;
+}
+
+// Cuts from the end of the list until the size is legal.
+void cut_to_legal(const JobSpec& spec, Allocation& allocation) {
+  GpuCount surplus = gpus_in(allocation);
+  surplus -= spec.legal_size(surplus);
+  while (surplus > 0) {
+    NodeShare& last = allocation.back();
+    const GpuCount cut = std::min(surplus, last.gpus);
+    last.gpus -= cut;
+    surplus -= cut;
+    if (last.gpus == 0) allocation.pop_back();
+  }
+}
+
+// Sleeping replicas stay where a GPU is left for them under the plan.
+void stop_sleepers(Turn& turn, const TrainingPlan& plan) {
+  const State& state = turn.state();
+  if (state.live_replicas().empty()) return;
+  const Capacity& capacity = state.capacity();
+  std::vector<GpuCount> left(capacity.spec().nodes.size());
+  for (NodeId n = 0; n < left.size(); ++n) left[n] = usable(capacity, n) ? capacity.available(n) : 0;
+  for (const auto& [job, allocation] : plan) {
+    if (state.job(job).phase == JobPhase::running) {
+      for (const NodeShare& share : state.job(job).allocation) left[share.node] += share.gpus;
+    }
+    for (const NodeShare& share : allocation) left[share.node] -= share.gpus;
+  }
+  std::vector<ReplicaId> sleepers;
+  for (const ReplicaId id : state.live_replicas()) {
+    if (state.replica(id).phase(turn.now()) != ReplicaPhase::sleep) continue;
+    sleepers.push_back(id);
+    left[state.replica(id).place.node] += state.replica(id).place.gpus;
+  }
+  std::sort(sleepers.begin(), sleepers.end(), [&](ReplicaId a, ReplicaId b) {
+    const Duration delay_a = state.services()[state.replica(a).service].spec.start_delay;
+    const Duration delay_b = state.services()[state.replica(b).service].spec.start_delay;
+    return delay_a != delay_b ? delay_a < delay_b : a < b;
+  });
+  for (const ReplicaId id : sleepers) {
+    const NodeShare& place = state.replica(id).place;
+    if (left[place.node] >= place.gpus) {
+      left[place.node] -= place.gpus;
+    } else {
+      turn.stop_replica(id);
+    }
+  }
+}
+
+void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
+  const State& state = turn.state();
+  std::vector<bool> hosts(state.capacity().spec().nodes.size());
+  for (const ReplicaId id : state.live_replicas()) {
+    if (state.replica(id).phase(turn.now()) != ReplicaPhase::sleep) hosts[state.replica(id).place.node] = true;
+  }
+  for (auto& [job, allocation] : plan) {
+    std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
+  }
+}
+
+}  // namespace
+
+PlanView plan_view(const State& state, Time now) {
+  const Capacity& capacity = state.capacity();
+  PlanView view;
+  view.node_gpus.resize(capacity.spec().nodes.size());
+  GroupMask groups = 0;
+  const auto plannable = [&](const JobState& job) {
+    if (!job.training()) return false;
+    if (job.phase == JobPhase::waiting) return true;
+    return job.phase == JobPhase::running &&
+           std::all_of(job.allocation.begin(), job.allocation.end(),
+                       [&](const NodeShare& share) { return usable(capacity, share.node); });
+  };
+  for (JobId id = state.first_active(); id < state.jobs().size(); ++id) {
+    const JobState& job = state.job(id);
+    if (!plannable(job)) continue;
+    view.jobs.push_back(id);
+    for (const GroupMask option : state.class_of(id).options) groups |= option;
+    if (job.phase != JobPhase::running) continue;
+    for (const NodeShare& share : job.allocation) view.node_gpus[share.node] += share.gpus;
+  }
+  for (NodeId n = 0; n < view.node_gpus.size(); ++n) view.node_gpus[n] += capacity.available(n);
+  for (const ReplicaId id : state.live_replicas()) {
+    const ReplicaState& replica = state.replica(id);
+    if (replica.phase(now) == ReplicaPhase::sleep && usable(capacity, replica.place.node)) {
+      view.node_gpus[replica.place.node] += replica.place.gpus;
+    }
+  }
+  for (NodeId n = 0; n < view.node_gpus.size(); ++n) {
+    if (!in(groups, capacity, n)) view.node_gpus[n] = 0;
+    view.total += view.node_gpus[n];
+  }
+  return view;
+}
+
+Allocation place_packed(const State& state, JobId job, GpuCount gpus, std::vector<GpuCount>& left) {
+  const Capacity& capacity = state.capacity();
+  const GroupMask groups = best_option(state, job, left);
+  Allocation allocation;
+  while (gpus > 0) {
+    std::optional<NodeId> tightest;
+    for (NodeId n = 0; n < left.size(); ++n) {
+      if (left[n] >= gpus && in(groups, capacity, n) && (!tightest || left[n] < left[*tightest])) tightest = n;
+    }
+    const std::optional<NodeId> node = tightest ? tightest : emptiest(capacity, groups, left);
+    if (!node) break;
+    const GpuCount taken = std::min(gpus, left[*node]);
+    allocation.push_back({*node, taken});
+    left[*node] -= taken;
+    gpus -= taken;
+  }
+  return allocation;
+}
+
+Allocation place_emptiest(const State& state, JobId job, GpuCount gpus, std::vector<GpuCount>& left) {
+  const GroupMask groups = best_option(state, job, left);
+  Allocation allocation;
+  while (gpus > 0) {
+    const std::optional<NodeId> node = emptiest(state.capacity(), groups, left);
+    if (!node) break;
+    const GpuCount taken = std::min(gpus, left[*node]);
+    allocation.push_back({*node, taken});
+    left[*node] -= taken;
+    gpus -= taken;
+  }
+  return allocation;
+}
+
+void commit_plan(Turn& turn, TrainingPlan plan) {
+  const State& state = turn.state();
+  if (turn.serving().strip) strip_replica_nodes(turn, plan);
+  for (auto& [job, allocation] : plan) cut_to_legal(state.job(job).spec, allocation);
+  stop_sleepers(turn, plan);
+  std::vector<Target> targets;
+  for (const auto& [job, allocation] : plan) {
+    const JobState& was = state.job(job);
+    if (was.phase != JobPhase::running || allocation == was.allocation) continue;
+    if (allocation.empty()) {
+      turn.preempt(job);
+    } else if (turn.ordered_placements() || !same_gpus(allocation, was.allocation)) {
+      targets.push_back({job, allocation});
+    }
+  }
+  if (!targets.empty()) turn.resize(std::move(targets));
+  for (auto& [job, allocation] : plan) {
+    if (state.job(job).phase == JobPhase::waiting && !allocation.empty()) turn.start(job, std::move(allocation));
+  }
+}
+
+}  // namespace ebb::sched

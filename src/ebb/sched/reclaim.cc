@@ -1,0 +1,292 @@
+#include "ebb/sched/reclaim.h"
+
+#include <algorithm>
+
+#include "ebb/base/check.h"
+
+namespace ebb::sched {
+
+GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) {
+  const State& state = turn.state();
+  const Capacity& capacity = state.capacity();
+  const ServingOptions& options = turn.serving();
+  nodes_.resize(capacity.spec().nodes.size());
+  for (NodeId n = 0; n < nodes_.size(); ++n) {
+    const bool usable = capacity.up(n) && !capacity.draining(n);
+    nodes_[n].serves = usable && (capacity.serving_groups() >> capacity.free().group_of(n) & 1) != 0;
+    nodes_[n].free = capacity.available(n);
+    if (nodes_[n].serves) order_.push_back(n);
+  }
+  for (const JobId id : state.holding()) {
+    const JobState& job = state.job(id);
+    if (job.phase != JobPhase::running) continue;
+    Job& entry = jobs_.emplace_back();
+    entry.id = id;
+    entry.allocation = job.allocation;
+    entry.shrinkable = job.spec.sizing == Sizing::elastic && (turn.policy_resizes() || options.allow_rigid_shrink);
+  }
+  std::sort(jobs_.begin(), jobs_.end(), [&](const Job& a, const Job& b) {
+    const GpuNanoseconds service_a = state.job(a.id).gpu_time_until(turn.now());
+    const GpuNanoseconds service_b = state.job(b.id).gpu_time_until(turn.now());
+    return service_a != service_b ? service_a < service_b : a.id < b.id;
+  });
+  for (std::size_t j = 0; j < jobs_.size(); ++j) {
+    jobs_[j].value = turn.estimator().speedup(state, jobs_[j].id, jobs_[j].allocation);
+    for (const NodeShare& share : jobs_[j].allocation) {
+      nodes_[share.node].training += share.gpus;
+      nodes_[share.node].jobs.push_back(j);
+    }
+  }
+  for (const ReplicaId id : state.live_replicas()) {
+    const ReplicaState& replica = state.replica(id);
+    if (replica.phase(turn.now()) == ReplicaPhase::sleep) nodes_[replica.place.node].sleepers.push_back(id);
+  }
+  if (options.reclaim == Reclaim::least_loss) {
+    std::sort(order_.begin(), order_.end(), [&](NodeId a, NodeId b) {
+      return nodes_[a].training != nodes_[b].training ? nodes_[a].training < nodes_[b].training : a < b;
+    });
+  }
+}
+
+GpuCount GpuFinder::asleep(const Node& node) const {
+  GpuCount gpus = 0;
+  for (const ReplicaId id : node.sleepers) gpus += turn_.state().replica(id).place.gpus;
+  return gpus;
+}
+
+void GpuFinder::take(NodeId n, GpuCount gpus) {
+  EBB_CHECK(nodes_[n].free >= gpus);
+  nodes_[n].free -= gpus;
+}
+
+// Sleeping replicas of the node go, oldest first, until `gpus` are free or none is left.
+void GpuFinder::evict(NodeId n, GpuCount gpus) {
+  Node& node = nodes_[n];
+  while (node.free < gpus && !node.sleepers.empty()) {
+    evicted_.push_back(node.sleepers.front());
+    node.free += turn_.state().replica(node.sleepers.front()).place.gpus;
+    node.sleepers.erase(node.sleepers.begin());
+  }
+}
+
+std::optional<NodeId> GpuFinder::find(GpuCount gpus) {
+  const Reclaim reclaim = turn_.serving().reclaim;
+  std::optional<NodeId> found;
+  if (reclaim == Reclaim::random) {
+    found = at_random(gpus);
+  } else if (reclaim == Reclaim::first_fit) {
+    found = first_fit(gpus);
+  } else {
+    for (const bool with_sleepers : {false, true}) {
+      for (const NodeId n : order_) {
+        if (nodes_[n].free + (with_sleepers ? asleep(nodes_[n]) : 0) < gpus) continue;
+        evict(n, gpus);
+        found = n;
+        break;
+      }
+      if (found) break;
+    }
+    if (!found) found = reclaim == Reclaim::node ? whole_node(gpus) : with_least_loss(gpus);
+  }
+  if (!found) return std::nullopt;
+  take(*found, gpus);
+  // Lyra's servers are lent as a whole: no training beside a replica.
+  if (turn_.serving().strip) clear_training(*found);
+  return found;
+}
+
+// The next smaller legal size of the job, taken from `node` first and then from where it has least; or nothing of it.
+GpuFinder::Step GpuFinder::reduce(std::size_t j, NodeId node) {
+  const Job& job = jobs_[j];
+  const JobSpec& spec = turn_.state().job(job.id).spec;
+  Step step;
+  step.job = j;
+  const GpuCount size = gpus_in(job.allocation);
+  const GpuCount smaller = job.shrinkable ? spec.legal_size(size - 1) : 0;
+  if (smaller > 0) {
+    step.rest = job.allocation;
+    GpuCount surplus = size - smaller;
+    const auto cut = [&](NodeShare& share) {
+      const GpuCount gpus = std::min(surplus, share.gpus);
+      share.gpus -= gpus;
+      surplus -= gpus;
+      if (share.node == node) step.freed_here += gpus;
+    };
+    for (NodeShare& share : step.rest) {
+      if (share.node == node) cut(share);
+    }
+    while (surplus > 0) {
+      cut(*std::min_element(step.rest.begin(), step.rest.end(), [](const NodeShare& a, const NodeShare& b) {
+        return (a.gpus > 0 ? a.gpus : INT32_MAX) < (b.gpus > 0 ? b.gpus : INT32_MAX);
+      }));
+    }
+    std::erase_if(step.rest, [](const NodeShare& share) { return share.gpus == 0; });
+    step.loss = job.value - turn_.estimator().speedup(turn_.state(), job.id, step.rest);
+  } else {
+    for (const NodeShare& share : job.allocation) step.freed_here += share.node == node ? share.gpus : 0;
+    step.loss = job.value;
+  }
+  return step;
+}
+
+void GpuFinder::apply(const Step& step) {
+  Job& job = jobs_[step.job];
+  for (const NodeShare& share : job.allocation) {
+    const auto rest = std::find_if(step.rest.begin(), step.rest.end(),
+                                   [&](const NodeShare& other) { return other.node == share.node; });
+    const GpuCount freed = share.gpus - (rest == step.rest.end() ? 0 : rest->gpus);
+    nodes_[share.node].free += freed;
+    nodes_[share.node].training -= freed;
+    if (rest == step.rest.end()) std::erase(nodes_[share.node].jobs, step.job);
+  }
+  job.allocation = step.rest;
+  job.value -= step.loss;
+  job.changed = true;
+}
+
+// The node where the sum of speed-ups falls least; ties go to the job that comes first, then to the lower node.
+std::optional<NodeId> GpuFinder::with_least_loss(GpuCount gpus) {
+  struct Best {
+    NodeId node = 0;
+    double loss = 0;
+    std::size_t job = 0;
+  };
+  std::optional<Best> best;
+  for (const NodeId n : order_) {
+    const Node& node = nodes_[n];
+    if (node.jobs.empty() || node.free + asleep(node) + node.training < gpus) continue;
+    const GpuCount missing = gpus - node.free - asleep(node);
+    std::optional<Best> here;
+    if (missing == 1) {
+      for (const std::size_t j : node.jobs) {
+        const double loss = reduce(j, n).loss;
+        if (!here || loss < here->loss) here = Best{n, loss, j};
+      }
+    } else {
+      // Step by step on a copy of this finder's picture of the jobs involved.
+      GpuFinder trial = *this;
+      const GpuCount wanted = gpus - asleep(node);
+      here = Best{n, 0, node.jobs.front()};
+      here->loss = trial.reduce_until(n, wanted);
+    }
+    if (!best || here->loss < best->loss || (here->loss == best->loss && here->job < best->job) ||
+        (here->loss == best->loss && here->job == best->job && n < best->node)) {
+      best = here;
+    }
+  }
+  if (!best) return std::nullopt;
+  evict(best->node, gpus);
+  reduce_until(best->node, gpus);
+  return best->node;
+}
+
+// Takes the cheapest steps on the node until `gpus` are free; returns what they cost.
+double GpuFinder::reduce_until(NodeId n, GpuCount gpus) {
+  double loss = 0;
+  while (nodes_[n].free < gpus) {
+    std::optional<Step> best;
+    for (const std::size_t j : nodes_[n].jobs) {
+      Step step = reduce(j, n);
+      if (!best || step.loss < best->loss) best = std::move(step);
+    }
+    EBB_CHECK(best.has_value());
+    loss += best->loss;
+    apply(*best);
+  }
+  return loss;
+}
+
+std::optional<NodeId> GpuFinder::whole_node(GpuCount gpus) {
+  std::optional<NodeId> best;
+  for (const NodeId n : order_) {
+    const Node& node = nodes_[n];
+    if (node.training == 0 || node.free + asleep(node) + node.training < gpus) continue;
+    if (!best || node.training < nodes_[*best].training) best = n;
+  }
+  if (!best) return std::nullopt;
+  clear_training(*best);
+  evict(*best, gpus);
+  return best;
+}
+
+std::optional<NodeId> GpuFinder::at_random(GpuCount gpus) {
+  std::uint64_t total = 0;
+  const auto takeable = [&](NodeId n) {
+    const GpuCount sum = nodes_[n].free + asleep(nodes_[n]) + nodes_[n].training;
+    return static_cast<std::uint64_t>(sum >= gpus ? sum : 0);
+  };
+  for (const NodeId n : order_) total += takeable(n);
+  if (total == 0) return std::nullopt;
+  std::uint64_t draw = random_.below(total);
+  for (const NodeId n : order_) {
+    if (draw >= takeable(n)) {
+      draw -= takeable(n);
+      continue;
+    }
+    // The GPU drawn is a free one, a sleeper's or a training job's, in the node's proportions.
+    const auto free = static_cast<std::uint64_t>(nodes_[n].free);
+    const auto asleep_here = static_cast<std::uint64_t>(asleep(nodes_[n]));
+    if (draw >= free + asleep_here) take_from_training(n, gpus);
+    evict(n, gpus);
+    take_from_training(n, gpus);
+    return n;
+  }
+  return std::nullopt;
+}
+
+std::optional<NodeId> GpuFinder::first_fit(GpuCount gpus) {
+  for (const NodeId n : order_) {
+    if (nodes_[n].free + asleep(nodes_[n]) + nodes_[n].training < gpus) continue;
+    evict(n, gpus);
+    take_from_training(n, gpus);
+    return n;
+  }
+  return std::nullopt;
+}
+
+// The last jobs on the node lose GPUs until `gpus` are free.
+void GpuFinder::take_from_training(NodeId n, GpuCount gpus) {
+  while (nodes_[n].free < gpus && !nodes_[n].jobs.empty()) apply(reduce(nodes_[n].jobs.back(), n));
+}
+
+// No training is left on the node: jobs keep what they have elsewhere, if that is a legal size.
+void GpuFinder::clear_training(NodeId n) {
+  while (!nodes_[n].jobs.empty()) {
+    const std::size_t j = nodes_[n].jobs.front();
+    const JobSpec& spec = turn_.state().job(jobs_[j].id).spec;
+    Step step;
+    step.job = j;
+    if (jobs_[j].shrinkable) {
+      step.rest = jobs_[j].allocation;
+      std::erase_if(step.rest, [&](const NodeShare& share) { return share.node == n; });
+      const GpuCount size = gpus_in(step.rest);
+      GpuCount surplus = size - spec.legal_size(size);
+      while (surplus > 0) {
+        const GpuCount cut = std::min(surplus, step.rest.back().gpus);
+        step.rest.back().gpus -= cut;
+        surplus -= cut;
+        if (step.rest.back().gpus == 0) step.rest.pop_back();
+      }
+    }
+    apply(step);
+  }
+}
+
+void GpuFinder::commit() {
+  for (const ReplicaId id : evicted_) turn_.stop_replica(id);
+  std::vector<Target> targets;
+  for (Job& job : jobs_) {
+    if (!job.changed) continue;
+    if (job.allocation.empty()) {
+      turn_.preempt(job.id);
+      continue;
+    }
+    // Ranks are assigned anew, in order of node.
+    std::sort(job.allocation.begin(), job.allocation.end(),
+              [](const NodeShare& a, const NodeShare& b) { return a.node < b.node; });
+    targets.push_back({job.id, std::move(job.allocation)});
+  }
+  if (!targets.empty()) turn_.resize(std::move(targets));
+}
+
+}  // namespace ebb::sched

@@ -1,0 +1,72 @@
+#pragma once
+
+/// Finds GPUs for replicas within one step: free ones, those of sleeping replicas, and those taken back from training
+/// (ServingOptions::reclaim). Works on a picture of the nodes until commit() turns it into decisions, so that several
+/// replicas of one step may take GPUs of the same job.
+///
+/// Taking from training goes by reduction steps: an elastic job to its next smaller legal size; a job at its smallest,
+/// or a rigid gang, only as a whole, and then all that it frees is offered at once. Cost of one replica: one estimate
+/// for each (job, node) pair of training, cached by the estimator.
+
+#include <optional>
+#include <vector>
+
+#include "ebb/base/random.h"
+#include "ebb/sched/policy.h"
+
+namespace ebb::sched {
+
+class GpuFinder {
+ public:
+  GpuFinder(Turn& turn, Random& random);
+
+  /// A node of the serving pool with `gpus` GPUs, which are then taken; nullopt if there is none.
+  std::optional<NodeId> find(GpuCount gpus);
+  /// Stops sleepers, preempts and resizes jobs: what find() took is available afterwards.
+  void commit();
+
+ private:
+  struct Job {
+    JobId id = 0;
+    Allocation allocation;  // as planned; empty: preempted
+    bool changed = false;
+    bool shrinkable = false;
+    double value = 0;  // speed-up of `allocation`
+  };
+  struct Node {
+    bool serves = false;
+    GpuCount free = 0;
+    GpuCount training = 0;
+    std::vector<ReplicaId> sleepers;
+    std::vector<std::size_t> jobs;  // indices of jobs_ on it, in order of jobs_
+  };
+  /// One reduction of a job: what remains of it, and what that costs.
+  struct Step {
+    std::size_t job = 0;
+    Allocation rest;
+    GpuCount freed_here = 0;
+    double loss = 0;
+  };
+
+  GpuCount asleep(const Node& node) const;
+  void take(NodeId node, GpuCount gpus);
+  void evict(NodeId node, GpuCount gpus);
+  Step reduce(std::size_t job, NodeId node);
+  void apply(const Step& step);
+  std::optional<NodeId> with_least_loss(GpuCount gpus);
+  std::optional<NodeId> whole_node(GpuCount gpus);
+  std::optional<NodeId> at_random(GpuCount gpus);
+  std::optional<NodeId> first_fit(GpuCount gpus);
+  double reduce_until(NodeId node, GpuCount gpus);
+  void clear_training(NodeId node);
+  void take_from_training(NodeId node, GpuCount gpus);
+
+  Turn& turn_;
+  Random& random_;
+  std::vector<Job> jobs_;  // running training jobs, by (attained service, submission)
+  std::vector<Node> nodes_;
+  std::vector<NodeId> order_;  // serving nodes, fewest training GPUs first (whole nodes, first fit: by index)
+  std::vector<ReplicaId> evicted_;
+};
+
+}  // namespace ebb::sched

@@ -1,0 +1,59 @@
+#pragma once
+
+/// Looks after services and inference tasks within a step, under every policy: lets warm replicas serve, starts cold
+/// ones, rests those that are not needed, and takes GPUs back from training where services need them (reclaim).
+///
+///   1. replicas that are not kept alive stop
+///   2. waiting tasks are served by warm replicas of their service (most reused first), services with a demand wake
+///      theirs or rest the surplus
+///   3. what is left is placed: on free GPUs (nodes with the fewest training GPUs first), else in place of sleeping
+///      replicas, else on GPUs taken back from training (ServingOptions::reclaim)
+///
+/// A demand that finds no place waits for the next step. Its memory (arrivals for learned keep-alive, the random
+/// generator) is part of the scheduler's state. Sources: DeepBoot (ATS-I), Lyra.
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "ebb/base/random.h"
+#include "ebb/sched/policy.h"
+#include "ebb/sched/serving_options.h"
+
+namespace ebb::sched {
+
+class Serving {
+ public:
+  explicit Serving(ServingOptions options);
+
+  const ServingOptions& options() const { return options_; }
+
+  /// A task arrived: what learned keep-alive is made of.
+  void on_task(const State& state, JobId task, Time now);
+  /// `place`: whether step 3 is done.
+  void run(Turn& turn, bool place);
+  /// When a warm replica falls asleep that something waits for; a Timer event then makes it available.
+  std::optional<Time> next_wake(const State& state, Time now) const;
+
+ private:
+  struct Arrivals {
+    std::optional<Time> last;
+    std::deque<Duration> gaps;  // the latest ones
+  };
+  /// Demand without a replica: a task, or one more replica of a service.
+  struct Pending {
+    ServiceId service = 0;
+    std::optional<JobId> task;
+  };
+
+  std::optional<Duration> keep_alive(ServiceId service, std::uint32_t hits) const;
+  void stop_unkept(Turn& turn) const;
+  void serve_warm(Turn& turn) const;
+  void balance(Turn& turn, std::vector<Pending>& pending) const;
+
+  ServingOptions options_;
+  std::vector<Arrivals> arrivals_;  // by service
+  Random random_;
+};
+
+}  // namespace ebb::sched

@@ -1,0 +1,39 @@
+#pragma once
+
+/// How services are looked after under any policy: options common to all of them (registry.h lists them for --set).
+
+#include <cstdint>
+
+#include "ebb/base/units.h"
+
+namespace ebb::sched {
+
+/// Which training GPUs are taken back when a service needs some.
+enum class Reclaim : std::uint8_t {
+  least_loss,  ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least
+  node,        ///< Lyra: whole nodes, those with the fewest training GPUs first
+  random,      ///< uniformly among the GPUs that may be taken, free ones too
+  first_fit,   ///< the first nodes, whatever runs there
+};
+
+/// How long a replica stays warm and its GPUs unlent after it served.
+enum class KeepAlive : std::uint8_t {
+  none,       ///< not at all: it is stopped
+  constants,  ///< min(base + bonus x hits, limit) x factor
+  learned,    ///< nine of ten gaps between the last arrivals at the service, within base and limit x factor
+};
+
+struct ServingOptions {
+  Reclaim reclaim = Reclaim::least_loss;
+  KeepAlive keep_alive = KeepAlive::constants;
+  double factor = 1;
+  Duration base = std::chrono::seconds(30);
+  Duration bonus = std::chrono::seconds(15);
+  Duration limit = std::chrono::seconds(120);
+  bool place_at_ticks = true;       ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
+  bool allow_rigid_shrink = false;  ///< reclaim may take single GPUs of rigid gangs
+  bool strip = false;               ///< training leaves every node that hosts a replica, at every decision
+  std::uint64_t seed = 1;           ///< of Reclaim::random
+};
+
+}  // namespace ebb::sched
