@@ -137,6 +137,24 @@ Result<GpuCount> parse_gpus(std::string_view text) {
   return static_cast<GpuCount>(value);
 }
 
+const char* to_name(JobKind kind) {
+  return kind == JobKind::training ? "training" : "inference";
+}
+
+Result<JobKind> parse_kind(std::string_view text) {
+  for (const JobKind kind : {JobKind::training, JobKind::inference}) {
+    if (text == to_name(kind)) return kind;
+  }
+  return bad(text, "is neither training nor inference");
+}
+
+Result<Sizing> parse_sizing(std::string_view text) {
+  for (const Sizing sizing : {Sizing::rigid, Sizing::moldable, Sizing::elastic}) {
+    if (text == to_string(sizing)) return sizing;
+  }
+  return bad(text, "is none of rigid, moldable, elastic");
+}
+
 Result<Time> parse_timestamp(std::string_view text) {
   text = trim(text);
   const auto malformed = [&] { return bad(text, "is not a time YYYY-MM-DD HH:MM:SS"); };
