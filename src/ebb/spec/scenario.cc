@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kMostShown = 60;
+constexpr std::array kTimeModels{TimeModel::fractional, TimeModel::seconds, TimeModel::polled};
+constexpr std::array kLendings{Lending::none, Lending::pooled, Lending::partitioned};
 
 std::string shown(std::string_view text) {
   std::string out(text.substr(0, kMostShown));
@@ -62,9 +64,10 @@ class Parser {
     if (root.IsNull()) {
       return fail(ErrorCode::invalid_argument, "{}: the scenario is empty; it needs at least 'version: 1'", name_);
     }
-    constexpr std::array<std::string_view, 14> kKeys{"version", "description", "trace",   "format", "procs_per_gpu",
-                                                     "cluster", "policy",      "options", "round",  "resize_cost",
-                                                     "time",    "seed",        "faults",  "expect"};
+    constexpr std::array<std::string_view, 18> kKeys{
+        "version",  "description",  "trace",  "format",  "procs_per_gpu", "services",
+        "profiles", "cluster",      "policy", "options", "round",         "resize_cost",
+        "lending",  "target_extra", "time",   "seed",    "faults",        "expect"};
     EBB_RETURN_IF_ERROR(check_keys(root, kKeys, "the scenario"));
     EBB_RETURN_IF_ERROR(read_version(root));
     Scenario scenario;
@@ -129,6 +132,18 @@ class Parser {
     return number;
   }
 
+  // The value whose name is written there.
+  template <typename Enum, std::size_t N>
+  Result<Enum> one_of(const YAML::Node& node, std::string_view key, const std::array<Enum, N>& known) const {
+    EBB_ASSIGN_OR_RETURN(const std::string value, text(node, key));
+    std::string names;
+    for (const Enum candidate : known) {
+      if (value == to_string(candidate)) return candidate;
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", to_string(candidate));
+    }
+    return at(node, fmt::format("'{}': {} is none of {}", key, shown(value), names));
+  }
+
   // Entries of a free map, names unique and not empty.
   template <typename Take>
   Result<void> each_entry(const YAML::Node& map, std::string_view key, Take take) const {
@@ -163,6 +178,8 @@ class Parser {
   Result<void> read_setup(const YAML::Node& root, Scenario& scenario) {
     const std::pair<const char*, std::optional<std::string>*> texts[] = {{"description", &scenario.description},
                                                                          {"trace", &scenario.trace},
+                                                                         {"services", &scenario.services},
+                                                                         {"profiles", &scenario.profiles},
                                                                          {"format", &scenario.format},
                                                                          {"cluster", &scenario.cluster},
                                                                          {"policy", &scenario.policy}};
@@ -171,9 +188,9 @@ class Parser {
         EBB_ASSIGN_OR_RETURN(*out, text(node, key));
       }
     }
-    if (scenario.trace) {
-      const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
-      scenario.trace = (folder / *scenario.trace).lexically_normal().string();
+    const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
+    for (std::optional<std::string>* path : {&scenario.trace, &scenario.services, &scenario.profiles}) {
+      if (*path) *path = (folder / **path).lexically_normal().string();
     }
     if (scenario.cluster) {
       auto cluster = parse_cluster(*scenario.cluster);
@@ -199,14 +216,16 @@ class Parser {
       EBB_ASSIGN_OR_RETURN(scenario.round, duration(node, "round", false));
     }
     if (const YAML::Node node = root["resize_cost"]) {
-      EBB_ASSIGN_OR_RETURN(scenario.resize_cost, duration(node, "resize_cost", true));
+      EBB_ASSIGN_OR_RETURN(scenario.resize_cost, read_resize_cost(node));
+    }
+    if (const YAML::Node node = root["lending"]) {
+      EBB_ASSIGN_OR_RETURN(scenario.lending, one_of(node, "lending", kLendings));
+    }
+    if (const YAML::Node node = root["target_extra"]) {
+      EBB_ASSIGN_OR_RETURN(scenario.target_extra, duration(node, "target_extra", true));
     }
     if (const YAML::Node node = root["time"]) {
-      EBB_ASSIGN_OR_RETURN(const std::string value, text(node, "time"));
-      for (const TimeModel model : {TimeModel::fractional, TimeModel::seconds}) {
-        if (value == to_string(model)) scenario.time = model;
-      }
-      if (!scenario.time) return at(node, fmt::format("'time': {} is neither fractional nor seconds", shown(value)));
+      EBB_ASSIGN_OR_RETURN(scenario.time, one_of(node, "time", kTimeModels));
     }
     if (const YAML::Node node = root["seed"]) {
       EBB_ASSIGN_OR_RETURN(scenario.seed, integer<std::uint64_t>(node, "seed", 0, UINT64_MAX));
@@ -217,6 +236,18 @@ class Parser {
       }));
     }
     return {};
+  }
+
+  // Kept as text: what it costs is the business of whoever knows the applications.
+  Result<std::string> read_resize_cost(const YAML::Node& node) const {
+    EBB_ASSIGN_OR_RETURN(const std::string value, text(node, "resize_cost"));
+    constexpr std::array<std::string_view, 3> kClasses{"restart", "afe", "stop-free"};
+    if (std::find(kClasses.begin(), kClasses.end(), value) != kClasses.end()) return value;
+    if (auto fixed = duration(node, "resize_cost", true); !fixed) {
+      return at(node, fmt::format("'resize_cost': {} is none of {}, nor a duration such as 30s", shown(value),
+                                  fmt::join(kClasses, ", ")));
+    }
+    return value;
   }
 
   Result<void> read_expectation(const std::string& name, const YAML::Node& node, Scenario& scenario) const {
@@ -302,7 +333,27 @@ class Parser {
 }  // namespace
 
 const char* to_string(TimeModel model) {
-  return model == TimeModel::fractional ? "fractional" : "seconds";
+  switch (model) {
+    case TimeModel::fractional:
+      return "fractional";
+    case TimeModel::seconds:
+      return "seconds";
+    case TimeModel::polled:
+      return "polled";
+  }
+  return "unknown";
+}
+
+const char* to_string(Lending lending) {
+  switch (lending) {
+    case Lending::none:
+      return "none";
+    case Lending::pooled:
+      return "pooled";
+    case Lending::partitioned:
+      return "partitioned";
+  }
+  return "unknown";
 }
 
 Result<Scenario> parse_scenario(std::string name, const std::string& text) {
