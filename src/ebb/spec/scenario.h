@@ -36,20 +36,30 @@ struct Faults {
   bool operator==(const Faults&) const = default;
 };
 
-/// fractional: exact times. seconds: whole-second steps, as the simulators of some papers have them.
-enum class TimeModel { fractional, seconds };
+/// fractional: exact times. seconds: whole-second steps, as the simulators of some papers have them. polled: as
+/// `seconds`, and what ended is noticed at the next round only; it holds its GPUs until then.
+enum class TimeModel { fractional, seconds, polled };
 const char* to_string(TimeModel model);
+
+/// Whether training may use the GPUs of serving while they are idle: never; all GPUs are one pool; each side has its
+/// own nodes, and serving lends its idle ones.
+enum class Lending { none, pooled, partitioned };
+const char* to_string(Lending lending);
 
 struct Scenario {
   std::optional<std::string> description;
-  std::optional<std::string> trace;  ///< path, resolved against the scenario's folder
+  std::optional<std::string> trace;     ///< path, resolved against the scenario's folder
+  std::optional<std::string> services;  ///< path of a services file (services.h), resolved as the trace's
+  std::optional<std::string> profiles;  ///< path of the applications' profiles, resolved as the trace's
   std::optional<std::string> format;
   std::optional<std::string> cluster;  ///< as parse_cluster takes it (checked)
   std::optional<std::string> policy;
   std::optional<int> procs_per_gpu;
   std::vector<std::pair<std::string, std::string>> options;  ///< of the policy, in the order of the file
   std::optional<Duration> round;                             ///< above 0
-  std::optional<Duration> resize_cost;
+  std::optional<std::string> resize_cost;                    ///< a duration, "restart", "afe" or "stop-free" (checked)
+  std::optional<Lending> lending;
+  std::optional<Duration> target_extra;  ///< longest wait of an inference task that still meets its target
   std::optional<TimeModel> time;
   std::optional<std::uint64_t> seed;
   Faults faults;
@@ -58,7 +68,7 @@ struct Scenario {
 };
 
 Result<Scenario> read_scenario(const std::filesystem::path& path);
-/// From text; `name` is the file for messages, and its folder the one that `trace` is relative to.
+/// From text; `name` is the file for messages, and its folder the one that paths are relative to.
 Result<Scenario> parse_scenario(std::string name, const std::string& text);
 
 }  // namespace ebb::spec

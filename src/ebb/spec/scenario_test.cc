@@ -29,11 +29,15 @@ description: Tiresias on the Philly sample
 trace: ../../testdata/tiresias/jobs.csv
 format: tiresias
 procs_per_gpu: 2
+services: services.yaml
+profiles: ../../testdata/pollux/profiles
 cluster: 8x8:a100@training+4x4
 policy: tiresias
 options: {queues: 3, limits: "3250,7200"}
 round: 60s
 resize_cost: 0
+lending: pooled
+target_extra: 2s
 time: seconds
 seed: 18446744073709551615
 faults:
@@ -54,11 +58,15 @@ expect:
   EXPECT_EQ(result->trace, "testdata/tiresias/jobs.csv");
   EXPECT_EQ(result->format, "tiresias");
   EXPECT_EQ(result->procs_per_gpu, 2);
+  EXPECT_EQ(result->services, "scenarios/reference/services.yaml");
+  EXPECT_EQ(result->profiles, "testdata/pollux/profiles");
   EXPECT_EQ(result->cluster, "8x8:a100@training+4x4");
   EXPECT_EQ(result->policy, "tiresias");
   EXPECT_THAT(result->options, ElementsAre(Pair("queues", "3"), Pair("limits", "3250,7200")));
   EXPECT_EQ(result->round, seconds(60));
-  EXPECT_EQ(result->resize_cost, Duration(0));
+  EXPECT_EQ(result->resize_cost, "0");
+  EXPECT_EQ(result->lending, Lending::pooled);
+  EXPECT_EQ(result->target_extra, seconds(2));
   EXPECT_EQ(result->time, TimeModel::seconds);
   EXPECT_EQ(result->seed, UINT64_MAX);
   EXPECT_THAT(result->faults.outages, ElementsAre(NodeOutage{Time(hours(1)), 3, minutes(30), false},
@@ -73,6 +81,19 @@ TEST(Scenario, NeedsOnlyItsVersion) {
   const auto result = parse_scenario("s.yaml", "version: 1\n");
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(*result, Scenario());
+}
+
+TEST(Scenario, TakesEveryWordOfAKey) {
+  const auto value = [](const std::string& line) { return parse_scenario("s.yaml", "version: 1\n" + line).value(); };
+  for (const TimeModel model : {TimeModel::fractional, TimeModel::seconds, TimeModel::polled}) {
+    EXPECT_EQ(value(fmt::format("time: {}", to_string(model))).time, model);
+  }
+  for (const Lending lending : {Lending::none, Lending::pooled, Lending::partitioned}) {
+    EXPECT_EQ(value(fmt::format("lending: {}", to_string(lending))).lending, lending);
+  }
+  for (const char* cost : {"30s", "1m30s", "restart", "afe", "stop-free"}) {
+    EXPECT_EQ(value(fmt::format("resize_cost: {}", cost)).resize_cost, cost);
+  }
 }
 
 TEST(Scenario, ReadsFilesAndResolvesTheTraceAgainstThem) {
@@ -105,8 +126,13 @@ TEST(Scenario, PlacesEveryError) {
       {"version: 1\nround: fast", "s.yaml:2:8: 'round': 'fast' is not a duration"},
       {"version: 1\nround: 0", "s.yaml:2:8: 'round' must be longer than 0"},
       {"version: 1\nround: 200000d", "s.yaml:2:8: 'round': '200000d' is not a duration"},
-      {"version: 1\nresize_cost: -1", "s.yaml:2:14: 'resize_cost': '-1' is not a duration"},
-      {"version: 1\ntime: hours", "s.yaml:2:7: 'time': 'hours' is neither fractional nor seconds"},
+      {"version: 1\nresize_cost: -1",
+       "s.yaml:2:14: 'resize_cost': '-1' is none of restart, afe, stop-free, nor a duration"},
+      {"version: 1\nresize_cost: [afe]", "s.yaml:2:14: 'resize_cost' needs a value"},
+      {"version: 1\nlending: some", "s.yaml:2:10: 'lending': 'some' is none of none, pooled, partitioned"},
+      {"version: 1\ntarget_extra: soon", "s.yaml:2:15: 'target_extra': 'soon' is not a duration"},
+      {"version: 1\nservices: {a: 1}", "s.yaml:2:11: 'services' needs a value"},
+      {"version: 1\ntime: hours", "s.yaml:2:7: 'time': 'hours' is none of fractional, seconds, polled"},
       {"version: 1\nseed: -1", "s.yaml:2:7: 'seed': '-1' is not a whole number"},
       {"version: 1\nseed: 18446744073709551616", "'seed': '18446744073709551616' is not a whole number"},
       {"version: 1\noptions: 3", "s.yaml:2:10: 'options' must be a map"},

@@ -3,6 +3,7 @@
 
 #include "ebb/trace/csv.h"
 #include "ebb/trace/fields.h"
+#include "ebb/trace/job_columns.h"
 #include "ebb/trace/reader.h"
 
 namespace ebb::trace {
@@ -30,6 +31,9 @@ class EbbCsvReader : public FormatReader {
     requested_s_ = table_.find("requested_s");
     gpu_type_ = table_.find("gpu_type");
     pool_ = table_.find("pool");
+    for (const JobColumn& column : job_columns()) {
+      if (const auto index = table_.find(column.name)) further_.emplace_back(*index, &column);
+    }
     return true;
   }
 
@@ -51,6 +55,12 @@ class EbbCsvReader : public FormatReader {
     if (tenant_) EBB_RETURN_IF_ERROR(table_.copy_text(*tenant_, job.tenant, true));
     if (gpu_type_) EBB_RETURN_IF_ERROR(table_.copy_text(*gpu_type_, job.gpu_type, true));
     if (pool_) EBB_RETURN_IF_ERROR(table_.copy_text(*pool_, job.pool, true));
+    for (const auto& [index, column] : further_) {
+      const std::string_view field = table_[index];
+      if (!(column->is_text ? field : trim(field)).empty())
+        EBB_RETURN_IF_ERROR(in_column(column->name, column->set(job, field)));
+    }
+    EBB_RETURN_IF_ERROR(check_sizes(job));
     return Row::job;
   }
 
@@ -83,6 +93,7 @@ class EbbCsvReader : public FormatReader {
   std::optional<std::size_t> requested_s_;
   std::optional<std::size_t> gpu_type_;
   std::optional<std::size_t> pool_;
+  std::vector<std::pair<std::size_t, const JobColumn*>> further_;  // those of job_columns() that the header has
   std::string time_zero_;
 };
 

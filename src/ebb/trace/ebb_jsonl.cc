@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/trace/fields.h"
+#include "ebb/trace/job_columns.h"
 #include "ebb/trace/reader.h"
 
 namespace ebb::trace {
@@ -14,10 +15,33 @@ constexpr std::int64_t kVersion = 1;
 
 enum class Kind { absent, null, number, string, other };
 
-// The keys that ebb knows, in the header line and in rows.
-enum Key { kFormat, kVersionKey, kTimeZero, kJob, kSubmit, kRun, kGpus, kTenant, kPriority, kRequested, kType, kPool };
+// The keys that ebb knows, in the header line and in rows. Those of job_columns() follow.
+enum Key : std::size_t {
+  kFormat,
+  kVersionKey,
+  kTimeZero,
+  kJob,
+  kSubmit,
+  kRun,
+  kGpus,
+  kTenant,
+  kPriority,
+  kRequested,
+  kType,
+  kPool
+};
 constexpr std::array<std::string_view, 12> kKeys{"format", "version", "time_zero", "job",         "submit_s", "run_s",
                                                  "gpus",   "tenant",  "priority",  "requested_s", "gpu_type", "pool"};
+
+// All keys: a Key is a position in them, and so is kKeys.size() + a position in job_columns().
+const std::vector<std::string_view>& all_keys() {
+  static const std::vector<std::string_view> kAll = [] {
+    std::vector<std::string_view> keys(kKeys.begin(), kKeys.end());
+    for (const JobColumn& column : job_columns()) keys.push_back(column.name);
+    return keys;
+  }();
+  return kAll;
+}
 
 struct Value {
   Kind kind = Kind::absent;
@@ -27,7 +51,7 @@ struct Value {
 /// Collects the top-level values of known keys. Interface: nlohmann's SAX consumer.
 class LineHandler {
  public:
-  std::array<Value, kKeys.size()> values;
+  std::vector<Value> values{all_keys().size()};
   std::string error;
 
   void clear() {
@@ -55,8 +79,9 @@ class LineHandler {
   bool key(std::string& name) {
     if (depth_ != 1) return true;
     current_ = nullptr;
-    for (std::size_t i = 0; i < kKeys.size(); ++i) {
-      if (kKeys[i] != name) continue;
+    const std::vector<std::string_view>& keys = all_keys();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i] != name) continue;
       current_ = &values[i];
       if (current_->kind != Kind::absent) {
         error = fmt::format("key '{}' appears twice", name);
@@ -144,6 +169,15 @@ class EbbJsonlReader : public FormatReader {
     EBB_RETURN_IF_ERROR(copy_name(kTenant, job.tenant));
     EBB_RETURN_IF_ERROR(copy_name(kType, job.gpu_type));
     EBB_RETURN_IF_ERROR(copy_name(kPool, job.pool));
+    std::size_t key = kKeys.size();
+    for (const JobColumn& column : job_columns()) {
+      if (has(key)) {
+        EBB_ASSIGN_OR_RETURN(const std::string_view text, column.is_text ? name_of(key) : text_of(key, Kind::number));
+        if (!text.empty()) EBB_RETURN_IF_ERROR(in_key(key, column.set(job, text)));
+      }
+      ++key;
+    }
+    EBB_RETURN_IF_ERROR(check_sizes(job));
     return Row::job;
   }
 
@@ -156,21 +190,21 @@ class EbbJsonlReader : public FormatReader {
   }
 
   // null counts as absent.
-  bool has(Key key) const {
+  bool has(std::size_t key) const {
     const Kind kind = handler_.values[key].kind;
     return kind != Kind::absent && kind != Kind::null;
   }
 
   template <typename T>
-  static Result<T> in_key(Key key, Result<T> result) {
-    if (!result) result.error().message = fmt::format("key '{}': {}", kKeys[key], result.error().message);
+  static Result<T> in_key(std::size_t key, Result<T> result) {
+    if (!result) result.error().message = fmt::format("key '{}': {}", all_keys()[key], result.error().message);
     return result;
   }
 
-  Result<std::string_view> text_of(Key key, Kind kind) const {
+  Result<std::string_view> text_of(std::size_t key, Kind kind) const {
     const Value& value = handler_.values[key];
     if (value.kind != kind) {
-      return fail(ErrorCode::invalid_argument, "key '{}': {} is not a {}", kKeys[key],
+      return fail(ErrorCode::invalid_argument, "key '{}': {} is not a {}", all_keys()[key],
                   value.kind == Kind::other ? "the value" : shown(value.text),
                   kind == Kind::number ? "number" : "string");
     }
@@ -183,10 +217,13 @@ class EbbJsonlReader : public FormatReader {
   }
 
   // A name may also be written as a number.
+  Result<std::string_view> name_of(std::size_t key) const {
+    return text_of(key, handler_.values[key].kind == Kind::number ? Kind::number : Kind::string);
+  }
+
   Result<void> copy_name(Key key, std::string& out) const {
     if (!has(key)) return {};
-    const Kind kind = handler_.values[key].kind == Kind::number ? Kind::number : Kind::string;
-    EBB_ASSIGN_OR_RETURN(const std::string_view text, text_of(key, kind));
+    EBB_ASSIGN_OR_RETURN(const std::string_view text, name_of(key));
     EBB_RETURN_IF_ERROR(in_key(key, check_text(text)));
     out = text;
     return {};

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "ebb/trace/job_columns.h"
 #include "ebb/trace/workload.h"
 
 namespace ebb::trace {
@@ -137,6 +138,24 @@ Result<GpuCount> parse_gpus(std::string_view text) {
   return static_cast<GpuCount>(value);
 }
 
+const char* to_name(JobKind kind) {
+  return kind == JobKind::training ? "training" : "inference";
+}
+
+Result<JobKind> parse_kind(std::string_view text) {
+  for (const JobKind kind : {JobKind::training, JobKind::inference}) {
+    if (text == to_name(kind)) return kind;
+  }
+  return bad(text, "is neither training nor inference");
+}
+
+Result<Sizing> parse_sizing(std::string_view text) {
+  for (const Sizing sizing : {Sizing::rigid, Sizing::moldable, Sizing::elastic}) {
+    if (text == to_string(sizing)) return sizing;
+  }
+  return bad(text, "is none of rigid, moldable, elastic");
+}
+
 Result<Time> parse_timestamp(std::string_view text) {
   text = trim(text);
   const auto malformed = [&] { return bad(text, "is not a time YYYY-MM-DD HH:MM:SS"); };
@@ -211,7 +230,8 @@ Result<void> check_job(const JobSpec& job) {
   for (const auto& [field, text] : {std::pair<const char*, const std::string&>{"name", job.name},
                                     {"tenant", job.tenant},
                                     {"gpu_type", job.gpu_type},
-                                    {"pool", job.pool}}) {
+                                    {"pool", job.pool},
+                                    {"application", job.application}}) {
     if (auto ok = check_text(text); !ok) return in_job(field, ok.error().message);
   }
   if (job.gpus < 1 || job.gpus > kMaxJobGpus) {
@@ -221,6 +241,9 @@ Result<void> check_job(const JobSpec& job) {
   if (outside(job.submit.time_since_epoch())) return in_job("submission", "is outside 0 to 100 years");
   if (outside(job.run_time)) return in_job("run time", "is outside 0 to 100 years");
   if (job.requested_time && outside(*job.requested_time)) return in_job("requested time", "is outside 0 to 100 years");
+  if (auto ok = check_sizes(job); !ok) {
+    return fail(ErrorCode::invalid_argument, "job {}: {}", shown(job.name), ok.error().message);
+  }
   return {};
 }
 

@@ -28,6 +28,12 @@ Result<std::int64_t> parse_integer(std::string_view text, std::int64_t min, std:
 /// A gang size: 1 to kMaxJobGpus.
 Result<GpuCount> parse_gpus(std::string_view text);
 
+/// "training" or "inference".
+Result<JobKind> parse_kind(std::string_view text);
+const char* to_name(JobKind kind);
+/// "rigid", "moldable" or "elastic".
+Result<Sizing> parse_sizing(std::string_view text);
+
 /// "2017-10-01 00:02:01", with ' ' or 'T' between date and time and an optional fraction of a second, taken without a
 /// time zone; as time since 1970. Years 1980 to 2069, so that a trace spans less than kMaxDuration.
 Result<Time> parse_timestamp(std::string_view text);

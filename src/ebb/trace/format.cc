@@ -9,29 +9,34 @@
 namespace ebb::trace {
 namespace {
 
-constexpr std::array<std::pair<Format, const char*>, 6> kNames{{
+constexpr std::array<std::pair<Format, const char*>, 8> kNames{{
     {Format::tiresias, "tiresias"},
     {Format::philly, "philly"},
     {Format::swf, "swf"},
     {Format::sacct, "sacct"},
     {Format::ebb_csv, "ebb-csv"},
     {Format::ebb_jsonl, "ebb-jsonl"},
+    {Format::pollux, "pollux"},
+    {Format::deepboot, "deepboot"},
 }};
 
-constexpr const char* kNamesText = "tiresias, philly, swf, sacct, ebb-csv, ebb-jsonl";
+constexpr const char* kNamesText = "tiresias, philly, swf, sacct, ebb-csv, ebb-jsonl, pollux, deepboot";
 
 // Columns that tell the tables apart. A header with at least half of a format's columns is taken for it, so that a
 // misspelt column is reported as missing and not as an unknown format.
 struct Header {
   Format format;
   char separator;
-  std::array<std::string_view, 4> columns;
+  std::array<std::string_view, 6> columns;  // "" = none
 };
-constexpr std::array<Header, 4> kHeaders{{
+constexpr std::array<Header, 6> kHeaders{{
     {Format::tiresias, ',', {"job_id", "num_gpu", "submit_time", "duration"}},
     {Format::philly, ',', {"timestamp", "duration", "num_gpus", "gpu_time"}},
     {Format::sacct, '|', {"JobID", "Submit", "AllocTRES", "ReqTRES"}},
     {Format::ebb_csv, ',', {"job", "submit_s", "run_s", "gpus"}},
+    // A header of pollux is one of deepboot cut short: where both fit alike, the first is taken.
+    {Format::pollux, ',', {"time", "application", "num_replicas", "batch_size"}},
+    {Format::deepboot, ',', {"time", "application", "num_replicas", "batch_size", "duration", "num_task"}},
 }};
 
 std::optional<Format> by_header(std::string_view line) {
@@ -43,7 +48,8 @@ std::optional<Format> by_header(std::string_view line) {
     if (!split_fields(line, header.separator, header.separator == ',', fields, scratch)) continue;
     const auto present = static_cast<std::size_t>(
         std::count_if(header.columns.begin(), header.columns.end(), [&](std::string_view column) {
-          return std::any_of(fields.begin(), fields.end(), [&](std::string_view f) { return trim(f) == column; });
+          return !column.empty() &&
+                 std::any_of(fields.begin(), fields.end(), [&](std::string_view f) { return trim(f) == column; });
         }));
     if (present > most) {
       most = present;

@@ -39,8 +39,10 @@ class Fields {
   }
   Time time(const char* key) { return Time(Duration(integer(key, 0, kEndOfTime.time_since_epoch().count()))); }
   Duration duration(const char* key) { return time(key).time_since_epoch(); }
-  JobId job() { return static_cast<JobId>(integer("job", 0, UINT32_MAX)); }
-  NodeId node() { return static_cast<NodeId>(integer("node", 0, UINT32_MAX)); }
+  std::uint32_t id(const char* key) { return static_cast<std::uint32_t>(integer(key, 0, UINT32_MAX)); }
+  JobId job() { return id("job"); }
+  NodeId node() { return id("node"); }
+  std::int32_t count(const char* key) { return static_cast<std::int32_t>(integer(key, 0, INT32_MAX)); }
   GpuCount gpus(const char* key) { return static_cast<GpuCount>(integer(key, 0, kMostGpus)); }
 
   std::uint64_t plan() {
@@ -57,6 +59,23 @@ class Fields {
     return {};
   }
 
+  double number(const char* key) {
+    const Json& value = need(key);
+    if (value.is_number()) return value.get<double>();
+    set_error(fmt::format("key '{}': the value is not a number", key));
+    return 0;
+  }
+
+  std::optional<Time> maybe_time(const char* key) {
+    return find(key) == nullptr ? std::nullopt : std::optional(time(key));
+  }
+  std::optional<Duration> maybe_duration(const char* key) {
+    return find(key) == nullptr ? std::nullopt : std::optional(duration(key));
+  }
+  std::optional<JobId> maybe_job(const char* key) {
+    return find(key) == nullptr ? std::nullopt : std::optional<JobId>(id(key));
+  }
+
   Reason reason() {
     Fields fields(need("reason"), error_);
     Reason reason;
@@ -68,8 +87,8 @@ class Fields {
     }
     reason.needed = fields.gpus("needed");
     reason.available = fields.gpus("available");
-    if (fields.find("other") != nullptr) reason.other = static_cast<JobId>(fields.integer("other", 0, UINT32_MAX));
-    if (fields.find("expected_start") != nullptr) reason.expected_start = fields.time("expected_start");
+    reason.other = fields.maybe_job("other");
+    reason.expected_start = fields.maybe_time("expected_start");
     return reason;
   }
 
@@ -101,11 +120,72 @@ class Fields {
     }
     if (fields.find("gpu_type") != nullptr) spec.gpu_type = fields.text("gpu_type");
     if (fields.find("pool") != nullptr) spec.pool = fields.text("pool");
-    if (fields.find("requested_time") != nullptr) spec.requested_time = fields.duration("requested_time");
+    spec.requested_time = fields.maybe_duration("requested_time");
+    if (fields.find("kind") != nullptr) spec.kind = fields.word("kind", parse_kind);
+    if (fields.find("sizing") != nullptr) spec.sizing = fields.word("sizing", parse_sizing);
+    if (fields.find("min_gpus") != nullptr) spec.min_gpus = fields.gpus("min_gpus");
+    if (fields.find("max_gpus") != nullptr) spec.max_gpus = fields.gpus("max_gpus");
+    // Sizes are counted in steps: a step of 0 would be a division by it.
+    if (fields.find("gpu_step") != nullptr) {
+      spec.gpu_step = static_cast<GpuCount>(fields.integer("gpu_step", 1, kMostGpus));
+    }
+    if (fields.find("application") != nullptr) spec.application = fields.text("application");
+    if (fields.find("batch_size") != nullptr) spec.batch_size = fields.count("batch_size");
+    if (const Json* limits = fields.find("batch")) {
+      Fields batch(*limits, error_);
+      spec.batch = {batch.count("initial"), batch.count("largest"), batch.count("local_min"), batch.count("local_max")};
+    }
     return spec;
   }
 
+  ServiceSpec service_spec() {
+    Fields fields(need("spec"), error_);
+    ServiceSpec spec;
+    spec.name = fields.text("name");
+    spec.gpus = fields.gpus("gpus");
+    spec.start_delay = fields.duration("start_delay");
+    spec.service_time = fields.duration("service_time");
+    spec.target_latency = fields.duration("target_latency");
+    spec.percentile = fields.number("percentile");
+    return spec;
+  }
+
+  GradientStats gradient() {
+    const Json* value = find("gradient");
+    if (value == nullptr) return {};
+    Fields fields(*value, error_);
+    return {fields.number("sqr"), fields.number("var")};
+  }
+
+  std::optional<ThroughputParams> throughput() {
+    const Json* value = find("throughput");
+    if (value == nullptr) return std::nullopt;
+    Fields f(*value, error_);
+    return ThroughputParams{f.number("alpha_c"), f.number("beta_c"), f.number("alpha_n"), f.number("beta_n"),
+                            f.number("alpha_r"), f.number("beta_r"), f.number("gamma")};
+  }
+
+  std::vector<Target> targets() {
+    const Json& value = need("targets");
+    if (!value.is_array()) set_error("key 'targets': the value is not a list of {job, allocation}");
+    std::vector<Target> targets;
+    for (const Json& entry : value.is_array() ? value : Json::array()) {
+      Fields fields(entry, error_);
+      targets.push_back({fields.job(), fields.allocation()});
+      if (!error_.empty()) break;
+    }
+    return targets;
+  }
+
  private:
+  template <typename T>
+  T word(const char* key, Result<T> (*parse)(std::string_view)) {
+    const Result<T> value = parse(text(key));
+    if (value) return *value;
+    set_error(fmt::format("key '{}': {}", key, value.error().message));
+    return {};
+  }
+
   std::int64_t as_integer(const char* key, const Json& value, std::int64_t min, std::int64_t max) {
     // Beyond int64 the parser gives an unsigned number.
     const bool fits = value.is_number_integer() &&
@@ -131,17 +211,45 @@ struct RecordType {
 };
 
 // Braced initialisers are evaluated from left to right: errors name the first bad key.
-constexpr std::array<RecordType, 16> kTypes{{
+constexpr std::array<RecordType, 30> kTypes{{
     {"tick", [](Fields&) -> What { return Event(Tick{}); }},
     {"job_waits", [](Fields& f) -> What { return Waits{f.job(), f.reason()}; }},
     {"start", [](Fields& f) -> What { return Decision(Start{f.job(), f.allocation()}); }},
     {"job_submitted", [](Fields& f) -> What { return Event(JobSubmitted{f.job(), f.spec()}); }},
     {"job_started", [](Fields& f) -> What { return Event(JobStarted{f.job(), f.time("productive_at")}); }},
-    {"job_finished", [](Fields& f) -> What { return Event(JobFinished{f.job()}); }},
+    {"job_finished", [](Fields& f) -> What { return Event(JobFinished{f.job(), f.maybe_time("at")}); }},
     {"preempt", [](Fields& f) -> What { return Decision(Preempt{f.job()}); }},
     {"job_stopped", [](Fields& f) -> What { return Event(JobStopped{f.job(), f.duration("progress")}); }},
     {"job_failed", [](Fields& f) -> What { return Event(JobFailed{f.job(), f.duration("progress")}); }},
     {"reject", [](Fields& f) -> What { return Decision(Reject{f.job(), f.reason()}); }},
+    {"job_report",
+     [](Fields& f) -> What {
+       return Event(JobReport{f.job(), f.duration("progress"), f.number("speed"), f.count("epoch"), f.gpus("most_gpus"),
+                              f.gradient(), f.throughput()});
+     }},
+    {"resize", [](Fields& f) -> What { return Decision(Resize{f.targets()}); }},
+    {"job_shrunk", [](Fields& f) -> What { return Event(JobShrunk{f.job()}); }},
+    {"job_resized",
+     [](Fields& f) -> What { return Event(JobResized{f.job(), f.time("productive_at"), f.duration("progress")}); }},
+    {"service_added", [](Fields& f) -> What { return Event(ServiceAdded{f.id("service"), f.service_spec()}); }},
+    {"service_demand", [](Fields& f) -> What { return Event(ServiceDemand{f.id("service"), f.count("replicas")}); }},
+    {"replica_ready", [](Fields& f) -> What { return Event(ReplicaReady{f.id("replica")}); }},
+    {"replica_stopped", [](Fields& f) -> What { return Event(ReplicaStopped{f.id("replica")}); }},
+    {"timer", [](Fields&) -> What { return Event(Timer{}); }},
+    {"start_replica",
+     [](Fields& f) -> What {
+       return Decision(StartReplica{f.id("replica"),
+                                    f.id("service"),
+                                    {f.node(), f.gpus("gpus")},
+                                    f.maybe_job("task"),
+                                    f.maybe_duration("keep_alive")});
+     }},
+    {"serve",
+     [](Fields& f) -> What { return Decision(Serve{f.id("task"), f.id("replica"), f.maybe_duration("keep_alive")}); }},
+    {"wake_replica", [](Fields& f) -> What { return Decision(WakeReplica{f.id("replica")}); }},
+    {"rest_replica",
+     [](Fields& f) -> What { return Decision(RestReplica{f.id("replica"), f.duration("keep_alive")}); }},
+    {"stop_replica", [](Fields& f) -> What { return Decision(StopReplica{f.id("replica")}); }},
     {"node_failed", [](Fields& f) -> What { return Event(NodeFailed{f.node()}); }},
     {"node_repaired", [](Fields& f) -> What { return Event(NodeRepaired{f.node()}); }},
     {"node_drained", [](Fields& f) -> What { return Event(NodeDrained{f.node()}); }},

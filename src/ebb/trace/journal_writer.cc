@@ -1,9 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ebb/base/check.h"
+#include "ebb/trace/fields.h"
 #include "ebb/trace/journal.h"
 
 namespace ebb::trace {
@@ -40,6 +45,17 @@ class Line {
     return *this;
   }
 
+  /// In the shortest form that reads back as the same number.
+  Line& put(const char* key, double value) {
+    EBB_CHECK(std::isfinite(value));  // JSON has no other numbers
+    put_key(key);
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    out_.append(digits.data(), end);
+    if (value == 0 && std::signbit(value)) out_ += ".0";  // "-0" would read back as the integer 0
+    return *this;
+  }
+
   Line& put(const char* key, std::string_view text) {
     put_key(key);
     put_text(text);
@@ -47,15 +63,10 @@ class Line {
   }
 
   Line& put(const char* key, const Reason& reason) {
-    put_key(key);
-    out_ += R"({"code":")";
-    out_ += to_string(reason.code);
-    out_ += '"';
-    put("needed", reason.needed).put("available", reason.available);
+    open(key).put("code", to_string(reason.code)).put("needed", reason.needed).put("available", reason.available);
     if (reason.other) put("other", *reason.other);
     if (reason.expected_start) put("expected_start", ns(*reason.expected_start));
-    out_ += '}';
-    return *this;
+    return close();
   }
 
   Line& put(const char* key, const Allocation& allocation) {
@@ -73,23 +84,87 @@ class Line {
     return *this;
   }
 
-  Line& put(const char* key, const JobSpec& spec) {
+  Line& put(const char* key, const std::vector<Target>& targets) {
     put_key(key);
-    out_ += R"({"name":)";
-    put_text(spec.name);
-    put("gpus", spec.gpus).put("submit", ns(spec.submit)).put("run_time", ns(spec.run_time));
+    out_ += '[';
+    for (const Target& target : targets) {
+      out_ += '{';
+      put("job", target.job).put("allocation", target.allocation).close();
+      out_ += ',';
+    }
+    if (!targets.empty()) out_.pop_back();
+    out_ += ']';
+    return *this;
+  }
+
+  Line& put(const char* key, std::optional<Duration> duration) {
+    if (duration) put(key, ns(*duration));
+    return *this;
+  }
+
+  Line& put(const char* key, const JobSpec& spec) {
+    open(key)
+        .put("name", spec.name)
+        .put("gpus", spec.gpus)
+        .put("submit", ns(spec.submit))
+        .put("run_time", ns(spec.run_time));
     if (!spec.tenant.empty()) put("tenant", spec.tenant);
     if (spec.priority != 0) put("priority", spec.priority);
     if (!spec.gpu_type.empty()) put("gpu_type", spec.gpu_type);
     if (!spec.pool.empty()) put("pool", spec.pool);
-    if (spec.requested_time) put("requested_time", ns(*spec.requested_time));
+    put("requested_time", spec.requested_time);
+    if (spec.kind != JobKind::training) put("kind", to_name(spec.kind));
+    if (spec.sizing != Sizing::rigid) put("sizing", to_string(spec.sizing));
+    if (spec.min_gpus != 0) put("min_gpus", spec.min_gpus);
+    if (spec.max_gpus != 0) put("max_gpus", spec.max_gpus);
+    if (spec.gpu_step != 1) put("gpu_step", spec.gpu_step);
+    if (!spec.application.empty()) put("application", spec.application);
+    if (spec.batch_size != 0) put("batch_size", spec.batch_size);
+    if (spec.batch != BatchLimits{}) put("batch", spec.batch);
+    return close();
+  }
+
+  Line& put(const char* key, const BatchLimits& batch) {
+    return open(key)
+        .put("initial", batch.initial)
+        .put("largest", batch.largest)
+        .put("local_min", batch.local_min)
+        .put("local_max", batch.local_max)
+        .close();
+  }
+
+  Line& put(const char* key, const ServiceSpec& spec) {
+    open(key).put("name", spec.name).put("gpus", spec.gpus);
+    put("start_delay", ns(spec.start_delay)).put("service_time", ns(spec.service_time));
+    return put("target_latency", ns(spec.target_latency)).put("percentile", spec.percentile).close();
+  }
+
+  Line& put(const char* key, const GradientStats& gradient) {
+    if (gradient == GradientStats{}) return *this;  // not known
+    return open(key).put("sqr", gradient.sqr).put("var", gradient.var).close();
+  }
+
+  Line& put(const char* key, const std::optional<ThroughputParams>& params) {
+    if (!params) return *this;
+    open(key).put("alpha_c", params->alpha_c).put("beta_c", params->beta_c);
+    put("alpha_n", params->alpha_n).put("beta_n", params->beta_n);
+    return put("alpha_r", params->alpha_r).put("beta_r", params->beta_r).put("gamma", params->gamma).close();
+  }
+
+ private:
+  // An object as the value of a key; close() ends it.
+  Line& open(const char* key) {
+    put_key(key);
+    out_ += '{';
+    return *this;
+  }
+  Line& close() {
     out_ += '}';
     return *this;
   }
 
- private:
   void put_key(const char* key) {
-    out_ += ",\"";
+    out_ += out_.back() == '{' ? "\"" : ",\"";
     out_ += key;
     out_ += "\":";
   }
@@ -129,12 +204,35 @@ struct Encoder {
   void operator()(const JobFailed& e) const {
     Line(out, at, "job_failed").put("job", e.job).put("progress", ns(e.progress));
   }
-  void operator()(const JobFinished& e) const { Line(out, at, "job_finished").put("job", e.job); }
+  void operator()(const JobFinished& e) const {
+    Line line(out, at, "job_finished");
+    line.put("job", e.job);
+    if (e.at) line.put("at", ns(*e.at));
+  }
+  void operator()(const JobShrunk& e) const { Line(out, at, "job_shrunk").put("job", e.job); }
+  void operator()(const JobResized& e) const {
+    Line line(out, at, "job_resized");
+    line.put("job", e.job).put("productive_at", ns(e.productive_at)).put("progress", ns(e.progress));
+  }
+  void operator()(const JobReport& e) const {
+    Line line(out, at, "job_report");
+    line.put("job", e.job).put("progress", ns(e.progress)).put("speed", e.speed).put("epoch", e.epoch);
+    line.put("most_gpus", e.most_gpus).put("gradient", e.gradient).put("throughput", e.throughput);
+  }
+  void operator()(const ServiceAdded& e) const {
+    Line(out, at, "service_added").put("service", e.service).put("spec", e.spec);
+  }
+  void operator()(const ServiceDemand& e) const {
+    Line(out, at, "service_demand").put("service", e.service).put("replicas", e.replicas);
+  }
+  void operator()(const ReplicaReady& e) const { Line(out, at, "replica_ready").put("replica", e.replica); }
+  void operator()(const ReplicaStopped& e) const { Line(out, at, "replica_stopped").put("replica", e.replica); }
   void operator()(const NodeFailed& e) const { Line(out, at, "node_failed").put("node", e.node); }
   void operator()(const NodeRepaired& e) const { Line(out, at, "node_repaired").put("node", e.node); }
   void operator()(const NodeDrained& e) const { Line(out, at, "node_drained").put("node", e.node); }
   void operator()(const NodeUndrained& e) const { Line(out, at, "node_undrained").put("node", e.node); }
   void operator()(const PlanReady& e) const { Line(out, at, "plan_ready").put("plan", e.plan).put("answer", e.answer); }
+  void operator()(const Timer&) const { Line(out, at, "timer"); }
   void operator()(const Tick&) const { Line(out, at, "tick"); }
 
   void operator()(const Start& d) const { Line(out, at, "start").put("job", d.job).put("allocation", d.allocation); }
@@ -143,6 +241,21 @@ struct Encoder {
   void operator()(const PlanRequest& d) const {
     Line(out, at, "plan_request").put("plan", d.plan).put("input", d.input);
   }
+  void operator()(const Resize& d) const { Line(out, at, "resize").put("targets", d.targets); }
+  void operator()(const StartReplica& d) const {
+    Line line(out, at, "start_replica");
+    line.put("replica", d.replica).put("service", d.service).put("node", d.place.node).put("gpus", d.place.gpus);
+    if (d.task) line.put("task", *d.task);
+    line.put("keep_alive", d.keep_alive);
+  }
+  void operator()(const Serve& d) const {
+    Line(out, at, "serve").put("task", d.task).put("replica", d.replica).put("keep_alive", d.keep_alive);
+  }
+  void operator()(const WakeReplica& d) const { Line(out, at, "wake_replica").put("replica", d.replica); }
+  void operator()(const RestReplica& d) const {
+    Line(out, at, "rest_replica").put("replica", d.replica).put("keep_alive", ns(d.keep_alive));
+  }
+  void operator()(const StopReplica& d) const { Line(out, at, "stop_replica").put("replica", d.replica); }
 };
 
 }  // namespace

@@ -40,6 +40,8 @@ std::unique_ptr<FormatReader> make_swf_reader(int procs_per_gpu);
 std::unique_ptr<FormatReader> make_sacct_reader();
 std::unique_ptr<FormatReader> make_ebb_csv_reader();
 std::unique_ptr<FormatReader> make_ebb_jsonl_reader();
+std::unique_ptr<FormatReader> make_pollux_reader();
+std::unique_ptr<FormatReader> make_deepboot_reader();
 
 /// The format that a line shows to be; nullopt: a comment that could begin any of several.
 /// Errors: invalid_argument listing the formats.

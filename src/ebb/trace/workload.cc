@@ -29,6 +29,10 @@ std::unique_ptr<FormatReader> make_reader(Format format, const ReadOptions& opti
       return make_ebb_csv_reader();
     case Format::ebb_jsonl:
       return make_ebb_jsonl_reader();
+    case Format::pollux:
+      return make_pollux_reader();
+    case Format::deepboot:
+      return make_deepboot_reader();
   }
   return nullptr;
 }

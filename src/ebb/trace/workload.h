@@ -23,9 +23,10 @@
 
 namespace ebb::trace {
 
-enum class Format { tiresias, philly, swf, sacct, ebb_csv, ebb_jsonl };
+enum class Format { tiresias, philly, swf, sacct, ebb_csv, ebb_jsonl, pollux, deepboot };
 
-/// "tiresias", "philly", "swf", "sacct", "ebb-csv" or "ebb-jsonl". Errors: invalid_argument listing the names.
+/// "tiresias", "philly", "swf", "sacct", "ebb-csv", "ebb-jsonl", "pollux" or "deepboot". Errors: invalid_argument
+/// listing the names.
 Result<Format> parse_format(std::string_view name);
 const char* to_string(Format format);
 
@@ -59,9 +60,10 @@ Result<ReadResult> read_workload_text(std::string name, std::string text, const 
 
 /// Writes all of the workload or nothing. ebb_csv and ebb_jsonl hold every field: reading them back gives the same
 /// workload, to the nanosecond. The others are for other programs: they leave out tenant and requested time where they
-/// have no column for them. Errors: invalid_argument for sacct, for an empty workload, for a job outside the limits
-/// above, and naming the first job with something that the format cannot hold but that changes what is simulated
-/// (priority, GPU type, pool, fractions of a second in swf, undated times in philly).
+/// have no column for them. Errors: invalid_argument for sacct, pollux and deepboot, for an empty workload, for
+/// services (a trace has none), for a job outside the limits above, and naming the first job with something that the
+/// format cannot hold but that changes what is simulated (priority, GPU type, pool, kind, sizing, application,
+/// fractions of a second in swf, undated times in philly).
 Result<void> write_workload(const std::filesystem::path& path, const Workload& workload, Format format);
 /// The same as text.
 Result<std::string> write_workload_text(const Workload& workload, Format format);

@@ -43,7 +43,7 @@ JobSpec job(std::string name, GpuCount gpus, int submit_s, int run_s) {
 }
 
 TEST(Format, NamesRoundTrip) {
-  for (const char* name : {"tiresias", "philly", "swf", "sacct", "ebb-csv", "ebb-jsonl"}) {
+  for (const char* name : {"tiresias", "philly", "swf", "sacct", "ebb-csv", "ebb-jsonl", "pollux", "deepboot"}) {
     EXPECT_STREQ(to_string(parse_format(name).value()), name);
   }
   EXPECT_THAT(parse_format("csv").error().message, HasSubstr("give one of tiresias, philly"));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <iterator>
@@ -6,6 +7,7 @@
 #include "ebb/base/files.h"
 #include "ebb/trace/csv.h"
 #include "ebb/trace/fields.h"
+#include "ebb/trace/job_columns.h"
 #include "ebb/trace/workload.h"
 
 namespace ebb::trace {
@@ -21,6 +23,9 @@ Result<void> check_foreign(const JobSpec& job, Format format) {
   if (job.priority != 0) return cannot_hold(job, fmt::format("priority {}", job.priority), format);
   if (!job.gpu_type.empty()) return cannot_hold(job, fmt::format("GPU type '{}'", job.gpu_type), format);
   if (!job.pool.empty()) return cannot_hold(job, fmt::format("pool '{}'", job.pool), format);
+  if (job.kind != JobKind::training) return cannot_hold(job, fmt::format("kind {}", to_name(job.kind)), format);
+  if (job.sizing != Sizing::rigid) return cannot_hold(job, fmt::format("sizing {}", to_string(job.sizing)), format);
+  if (!job.application.empty()) return cannot_hold(job, fmt::format("application '{}'", job.application), format);
   return {};
 }
 
@@ -35,7 +40,14 @@ std::int64_t seconds_of(Duration d) {
 Result<std::string> write_ebb_csv(const Workload& workload) {
   std::string out = "# ebb-trace v1\n";
   if (!workload.time_zero.empty()) out += fmt::format("# time_zero: {}\n", workload.time_zero);
-  out += "job,submit_s,run_s,gpus,tenant,priority,requested_s,gpu_type,pool\n";
+  out += "job,submit_s,run_s,gpus,tenant,priority,requested_s,gpu_type,pool";
+  std::vector<const JobColumn*> further;  // those that some job needs
+  for (const JobColumn& column : job_columns()) {
+    const auto needs = [&](const JobSpec& job) { return !column.get(job).empty(); };
+    if (std::any_of(workload.jobs.begin(), workload.jobs.end(), needs)) further.push_back(&column);
+  }
+  for (const JobColumn* column : further) out += fmt::format(",{}", column->name);
+  out += '\n';
   for (const JobSpec& job : workload.jobs) {
     append_field(out, job.name);
     fmt::format_to(std::back_inserter(out), ",{},{},{},", format_seconds(job.submit), format_seconds(job.run_time),
@@ -46,6 +58,10 @@ Result<std::string> write_ebb_csv(const Workload& workload) {
     append_field(out, job.gpu_type);
     out += ',';
     append_field(out, job.pool);
+    for (const JobColumn* column : further) {
+      out += ',';
+      append_field(out, column->get(job));
+    }
     out += '\n';
   }
   return out;
@@ -67,6 +83,11 @@ Result<std::string> write_ebb_jsonl(const Workload& workload) {
     if (job.requested_time) out += fmt::format(R"(,"requested_s":{})", format_seconds(*job.requested_time));
     if (!job.gpu_type.empty()) out += fmt::format(R"(,"gpu_type":{})", json_string(job.gpu_type));
     if (!job.pool.empty()) out += fmt::format(R"(,"pool":{})", json_string(job.pool));
+    for (const JobColumn& column : job_columns()) {
+      const std::string value = column.get(job);
+      if (value.empty()) continue;
+      out += fmt::format(R"(,"{}":{})", column.name, column.is_text ? json_string(value) : value);
+    }
     out += "}\n";
   }
   return out;
@@ -140,6 +161,9 @@ Result<std::string> write_swf(const Workload& workload) {
 
 Result<std::string> write_workload_text(const Workload& workload, Format format) {
   if (workload.jobs.empty()) return fail(ErrorCode::invalid_argument, "the workload has no jobs to write");
+  if (!workload.services.empty()) {
+    return fail(ErrorCode::invalid_argument, "the workload has services, which no format of a trace holds");
+  }
   if (auto ok = check_text(workload.time_zero); !ok) {
     return fail(ErrorCode::invalid_argument, "time_zero {}", ok.error().message);
   }
@@ -156,6 +180,8 @@ Result<std::string> write_workload_text(const Workload& workload, Format format)
     case Format::ebb_jsonl:
       return write_ebb_jsonl(workload);
     case Format::sacct:
+    case Format::pollux:
+    case Format::deepboot:
       break;
   }
   return fail(ErrorCode::invalid_argument,

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ebb/trace/transform.h"
@@ -48,6 +49,30 @@ Duration any_duration() {
   return Duration(*rc::gen::inRange<std::int64_t>(0, most));
 }
 
+// Another kind, other sizes, batches; within what goes together.
+void make_special(JobSpec& spec) {
+  spec.application = *any_name(1);
+  if (*rc::gen::inRange(0, 4) == 0) {
+    spec.kind = JobKind::inference;
+    return;
+  }
+  spec.sizing = *rc::gen::element(Sizing::rigid, Sizing::moldable, Sizing::elastic);
+  if (spec.sizing != Sizing::rigid) {
+    spec.gpu_step = *rc::gen::inRange(1, 9);
+    spec.min_gpus = *rc::gen::inRange(1, 100);
+    const GpuCount steps = *rc::gen::inRange(0, 100);
+    spec.gpus = spec.min_gpus + *rc::gen::inRange(0, steps + 1) * spec.gpu_step;
+    if (*rc::gen::arbitrary<bool>()) spec.max_gpus = spec.min_gpus + steps * spec.gpu_step;
+  }
+  const auto any_size = [] { return *rc::gen::inRange(1, INT32_MAX); };
+  if (*rc::gen::arbitrary<bool>()) spec.batch_size = any_size();
+  if (*rc::gen::arbitrary<bool>()) {
+    const auto [initial, largest] = std::minmax({any_size(), any_size()});
+    const auto [local_min, local_max] = std::minmax({any_size(), any_size()});
+    spec.batch = {initial, largest, local_min, local_max};
+  }
+}
+
 Workload any_workload() {
   Workload workload;
   const int count = *rc::gen::inRange(1, 20);
@@ -59,6 +84,7 @@ Workload any_workload() {
     spec.gpu_type = *any_name(0);
     spec.pool = *any_name(0);
     if (*rc::gen::arbitrary<bool>()) spec.requested_time = any_duration();
+    if (*rc::gen::arbitrary<bool>()) make_special(spec);
     workload.jobs.push_back(std::move(spec));
   }
   sort_by_submission(workload.jobs);
@@ -99,6 +125,34 @@ TEST(Write, EbbJsonlLooksAsDocumented) {
             "{\"job\":\"1\",\"submit_s\":90,\"run_s\":1.5,\"gpus\":8,\"requested_s\":120}\n");
 }
 
+TEST(Write, AddsOnlyTheColumnsThatSomeJobNeeds) {
+  Workload workload = sample();
+  workload.time_zero = "";
+  workload.jobs[0].sizing = Sizing::elastic;
+  workload.jobs[0].min_gpus = 1;
+  workload.jobs[0].application = "bert";
+  workload.jobs[0].batch_size = 48;
+  workload.jobs[0].batch = {12, 384, 6, 12};
+  workload.jobs[1].kind = JobKind::inference;
+  workload.jobs[1].application = "infer, 1";
+  EXPECT_EQ(write_workload_text(workload, Format::ebb_csv).value(),
+            "# ebb-trace v1\n"
+            "job,submit_s,run_s,gpus,tenant,priority,requested_s,gpu_type,pool,kind,sizing,min_gpus,application,"
+            "batch_size,batch_initial,batch_largest,batch_local_min,batch_local_max\n"
+            "0,0,60,2,vision,0,,,,,elastic,1,bert,48,12,384,6,12\n"
+            "1,90,1.5,8,,0,120,,,inference,,,\"infer, 1\",,,,,\n");
+  EXPECT_EQ(write_workload_text(workload, Format::ebb_jsonl).value(),
+            R"({"format":"ebb-trace","version":1})"
+            "\n"
+            R"({"job":"0","submit_s":0,"run_s":60,"gpus":2,"tenant":"vision","sizing":"elastic","min_gpus":1,)"
+            R"("application":"bert","batch_size":48,"batch_initial":12,"batch_largest":384,"batch_local_min":6,)"
+            R"("batch_local_max":12})"
+            "\n"
+            R"({"job":"1","submit_s":90,"run_s":1.5,"gpus":8,"requested_s":120,"kind":"inference",)"
+            R"("application":"infer, 1"})"
+            "\n");
+}
+
 TEST(Write, PhillyKeepsDatesAndTenants) {
   const std::string text = write_workload_text(sample(), Format::philly).value();
   EXPECT_EQ(text,
@@ -137,6 +191,28 @@ TEST(Write, SaysWhatAFormatCannotHold) {
               HasSubstr("job '1' has priority 3, which the tiresias format cannot hold; write ebb-csv"));
   EXPECT_THAT(error([](W& w) { w.jobs[0].pool = "p"; }, Format::philly), HasSubstr("job '0' has pool 'p'"));
   EXPECT_THAT(error([](W& w) { w.jobs[0].gpu_type = "a100"; }, Format::swf), HasSubstr("GPU type 'a100'"));
+  for (const Format format : {Format::tiresias, Format::philly, Format::swf}) {
+    EXPECT_THAT(error([](W& w) { w.jobs[0].application = "bert"; }, format), HasSubstr("application 'bert'"));
+    EXPECT_THAT(error(
+                    [](W& w) {
+                      w.jobs[0].kind = JobKind::inference;
+                      w.jobs[0].application = "bert";
+                    },
+                    format),
+                HasSubstr("has kind inference"));
+    EXPECT_THAT(error(
+                    [](W& w) {
+                      w.jobs[0].sizing = Sizing::elastic;
+                      w.jobs[0].min_gpus = 1;
+                      w.jobs[0].max_gpus = 2;
+                    },
+                    format),
+                HasSubstr("has sizing elastic"));
+  }
+  EXPECT_THAT(error([](W& w) { w.services.emplace_back(); }, Format::ebb_csv), HasSubstr("has services"));
+  EXPECT_THAT(error([](W& w) { w.jobs[0].gpu_step = 2; }, Format::ebb_csv),
+              HasSubstr("job '0': min_gpus, max_gpus and gpu_step need"));
+  EXPECT_THAT(error([](W&) {}, Format::deepboot), HasSubstr("the deepboot format can be read but not written"));
   EXPECT_THAT(error([](W& w) { w.jobs[0].name = "x"; }, Format::swf), HasSubstr("a name that is not a number"));
   EXPECT_THAT(error([](W& w) { w.jobs[0].submit = Time(Duration(1)); }, Format::swf),
               HasSubstr("fractions of a second"));
