@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "ebb/base/result.h"
 #include "ebb/base/units.h"
 #include "ebb/model/cluster.h"
 
@@ -43,5 +45,15 @@ struct ServiceLoad {
 
   bool operator==(const ServiceLoad&) const = default;
 };
+
+/// Whether serving GPUs that are not needed may train, and the other way round.
+enum class Lending : std::uint8_t {
+  none,         ///< training and serving keep to their pools
+  pooled,       ///< both use all GPUs of both pools
+  partitioned,  ///< serving keeps to its pool; training borrows there what serving does not need
+};
+const char* to_string(Lending lending);
+/// Errors: invalid_argument listing the names.
+Result<Lending> parse_lending(std::string_view name);
 
 }  // namespace ebb

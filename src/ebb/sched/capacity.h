@@ -27,16 +27,6 @@
 
 namespace ebb::sched {
 
-/// Whether serving GPUs that are not needed may train, and the other way round.
-enum class Lending : std::uint8_t {
-  none,         ///< training and serving keep to their pools
-  pooled,       ///< both use all GPUs of both pools
-  partitioned,  ///< serving keeps to its pool; training borrows there what serving does not need
-};
-const char* to_string(Lending lending);
-/// Errors: invalid_argument listing the names.
-Result<Lending> parse_lending(std::string_view name);
-
 /// Who holds GPUs or is promised some: a job, or a replica of a service.
 struct Holder {
   enum class Kind : std::uint8_t { job, replica };

@@ -90,6 +90,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   result.reasons.clear();
   result.next_wake_at = wake_;
   bool tick = false;
+  bool timer = false;
   for (const Event& event : events) {
     EBB_RETURN_IF_ERROR(state_.fold(event, now));
     if (const auto* submitted = std::get_if<JobSubmitted>(&event);
@@ -103,6 +104,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     }
     tell_policy(event, now);
     tick = tick || std::holds_alternative<Tick>(event);
+    timer = timer || std::holds_alternative<Timer>(event);
   }
   const Turn::Context context{.estimator = estimator_,
                               .serving = serving_.options(),
@@ -110,7 +112,9 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
                               .ordered_placements = config_.ordered_placements,
                               .policy_resizes = policy_->resizes()};
   Turn turn(state_, now, context, result.decisions);
-  if (!state_.services().empty()) serving_.run(turn, !tick || serving_.options().place_at_ticks);
+  if ((tick || timer) && !state_.services().empty()) {
+    serving_.run(turn, !tick || serving_.options().place_at_ticks);
+  }
   if (tick) {
     if (!policy_->resizes()) yield_sleepers(turn);
     policy_->decide(turn);

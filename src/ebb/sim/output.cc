@@ -22,6 +22,24 @@ nlohmann::ordered_json summary_json(const Summary& summary) {
   json["queue"] = {{"avg_pending_s", summary.queue.avg_s},
                    {"p50_pending_s", summary.queue.p50_s},
                    {"p99_pending_s", summary.queue.p99_s}};
+  const InferenceFigures& inference = summary.inference;
+  json["inference"] = {{"count", inference.count},
+                       {"avg_extra_s", inference.avg_extra_s},
+                       {"p99_extra_s", inference.p99_extra_s},
+                       {"requests", inference.requests},
+                       {"in_target_share", inference.in_target_share}};
+  const LoanFigures& loans = summary.loans;
+  json["loans"] = {{"count", loans.count},
+                   {"gpu_seconds", loans.gpu_seconds},
+                   {"reclaims", loans.reclaims},
+                   {"reclaim_p50_s", loans.reclaim_p50_s},
+                   {"reclaim_p99_s", loans.reclaim_p99_s},
+                   {"forced", loans.forced}};
+  const GpuSeconds& states = summary.gpu_seconds_by_state;
+  json["gpu_seconds_by_state"] = {
+      {"training", states.training}, {"resizing", states.resizing},    {"starting", states.starting},
+      {"serving", states.serving},   {"protected", states.protected_}, {"sleeping", states.sleeping},
+      {"idle", states.idle}};
   json["makespan_s"] = summary.makespan_s;
   json["utilisation"] = summary.utilisation;
   json["gpu_seconds"] = summary.gpu_seconds;
@@ -71,10 +89,11 @@ Result<void> write_jobs_csv(const std::filesystem::path& path, const SimResult& 
     file.write(line);
     line.clear();
     append_csv_field(line, job.name);
-    fmt::format_to(std::back_inserter(line), ",training,{},{},{},{},{},{},{},{}\n", format_seconds(job.submit),
+    fmt::format_to(std::back_inserter(line), ",{},{},{},{},{},{},{},{},{}\n",
+                   job.kind == JobKind::training ? "training" : "inference", format_seconds(job.submit),
                    job.start ? format_seconds(*job.start) : "", job.end ? format_seconds(*job.end) : "",
-                   job.end ? format_seconds(*job.jct()) : "", format_seconds(job.pending),
-                   to_seconds(job.held) * job.gpus, job.restarts, job.reason);
+                   job.end ? format_seconds(*job.jct()) : "", format_seconds(job.pending), job.gpu_seconds,
+                   job.restarts, job.reason);
   }
   file.write(line);
   return file.close();

@@ -4,11 +4,21 @@
 #include <cmath>
 #include <map>
 
+#include "ebb/perf/queueing.h"
+
 namespace ebb::sim {
 
 using sched::JobPhase;
 using sched::JobState;
 using sched::State;
+
+namespace {
+
+double gpu_seconds_of(sched::GpuNanoseconds time) {
+  return static_cast<double>(time) / 1e9;
+}
+
+}  // namespace
 
 Distribution distribution_of(std::vector<double> seconds) {
   Distribution d;
@@ -29,6 +39,24 @@ Distribution distribution_of(std::vector<double> seconds) {
 
 void Recorder::advance(const State& state, Time now) {
   if (now <= last_) return;
+  const double seconds = to_seconds(now - last_);
+  for (auto& [id, load] : loads_) {
+    if (id >= state.services().size()) continue;
+    std::int32_t ready = 0;
+    for (const ReplicaId replica : state.services()[id].replicas) {
+      const sched::ReplicaState& is = state.replica(replica);
+      if (is.folded == sched::ReplicaPhase::serving && !is.task) ++ready;
+    }
+    if (!load.known || ready != load.ready) {
+      load.ready = ready;
+      load.known = true;
+      load.share = ready > 0 ? perf::mdc_wait_within(load.rate, load.spec.service_time, ready,
+                                                     load.spec.target_latency - load.spec.service_time)
+                             : 0;
+    }
+    requests_ += load.rate * seconds;
+    requests_in_target_ += load.rate * seconds * load.share;
+  }
   active_seconds_ += static_cast<double>(state.active_count()) * to_seconds(now - last_);
   last_ = now;
 }
@@ -47,9 +75,40 @@ void Recorder::waits(JobId job, ReasonCode code) {
   waited_for_[job] = static_cast<std::uint8_t>(code) + 1;
 }
 
+void Recorder::demand(ServiceId service, const ServiceSpec& spec, double requests_per_s) {
+  Load& load = loads_[service];
+  load.spec = spec;
+  load.rate = requests_per_s;
+  load.known = false;
+}
+
+// A replica that must wait for GPUs which no sleeping replica gives up waits for training.
+void Recorder::decided(const State& state, const std::vector<Decision>& decisions, Time now) {
+  for (const Decision& decision : decisions) {
+    const auto* start = std::get_if<StartReplica>(&decision);
+    if (start == nullptr || state.replica(start->replica).promised == 0) continue;
+    GpuCount from_sleepers = 0;
+    for (const Decision& other : decisions) {
+      const auto* stop = std::get_if<StopReplica>(&other);
+      if (stop == nullptr || state.replica(stop->replica).place.node != start->place.node) continue;
+      from_sleepers += state.replica(stop->replica).place.gpus;
+    }
+    if (from_sleepers < state.replica(start->replica).promised) reclaiming_[start->replica] = now;
+  }
+}
+
+void Recorder::replica_launched(ReplicaId replica, Time now) {
+  const auto found = reclaiming_.find(replica);
+  if (found == reclaiming_.end()) return;
+  reclaim_s_.push_back(to_seconds(now - found->second));
+  reclaiming_.erase(found);
+}
+
 void Recorder::batch_done(const State& state, Time now) {
   gpus_in_use_.set(now, static_cast<double>(state.gpus_held()));
   queue_length_.set(now, static_cast<double>(state.waiting_count()));
+  gpus_serving_.set(now, static_cast<double>(state.gpus_serving()));
+  gpus_lent_.set(now, static_cast<double>(state.gpus_lent()));
 }
 
 void Recorder::fill(const State& state, Time now, SimResult& result) const {
@@ -60,32 +119,43 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
   std::map<std::string, double> tenants;
   std::optional<Time> first_submit;
   std::optional<Time> last_end;
+  std::uint64_t tasks_completed = 0;
   result.jobs.reserve(state.jobs().size());
   for (JobId id = 0; id < state.jobs().size(); ++id) {
     const JobState& job = state.job(id);
     JobRecord record;
     record.name = job.spec.name;
     record.tenant = job.spec.tenant;
+    record.kind = job.spec.kind;
     record.gpus = job.spec.gpus;
     record.submit = job.spec.submit;
     record.start = job.first_start;
     record.end = job.end;
     record.pending = job.phase == JobPhase::waiting ? job.pending + (now - job.waiting_since) : job.pending;
-    record.held = job.held_until(now);
-    record.restarts = job.incarnations > 1 ? job.incarnations - 1 : 0;
+    record.restarts = job.restarts();
     if (job.phase == JobPhase::rejected) {
       record.reason = to_string(ReasonCode::impossible);
     } else if (waited_for_[id] > 0) {
       record.reason = to_string(static_cast<ReasonCode>(waited_for_[id] - 1));
+    }
+    if (!job.training()) {
+      record.gpu_seconds = to_seconds(job.held_until(now)) * job.spec.gpus;
+      if (!first_submit || record.submit < *first_submit) first_submit = record.submit;
+      if (job.end) {
+        ++tasks_completed;
+        last_end = std::max(last_end.value_or(*job.end), *job.end);
+      }
+      result.jobs.push_back(std::move(record));
+      continue;
     }
     if (job.phase == JobPhase::waiting && job.incarnations > 0) {
       // Never completed: its last run ended when it began to wait for the last time.
       last_end = std::max(last_end.value_or(job.waiting_since), job.waiting_since);
     }
     if (!first_submit || record.submit < *first_submit) first_submit = record.submit;
-    const double gpu_seconds = to_seconds(record.held) * record.gpus;
-    summary.gpu_seconds += gpu_seconds;
-    tenants[record.tenant] += gpu_seconds;
+    record.gpu_seconds = gpu_seconds_of(job.gpu_time_until(now));
+    summary.gpu_seconds += record.gpu_seconds;
+    tenants[record.tenant] += record.gpu_seconds;
     summary.restarts += record.restarts;
     summary.preemptions += job.preemptions;
     if (job.end) {
@@ -102,7 +172,7 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
     result.jobs.push_back(std::move(record));
   }
   summary.jobs_total = result.jobs.size();
-  summary.jobs_completed = jct.size();
+  summary.jobs_completed = jct.size() + tasks_completed;
   summary.jobs_impossible = summary.jobs_total - summary.jobs_completed;
   summary.training = distribution_of(std::move(jct));
   summary.queue = distribution_of(std::move(pending));
@@ -114,10 +184,58 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
   const Time end = std::max(last_end.value_or(now), last_);
   result.gpus_in_use = in_use.finish(end);
   result.queue_length = queue.finish(end);
+  SeriesBuilder serving = gpus_serving_;
+  SeriesBuilder lent = gpus_lent_;
+  result.gpus_serving = serving.finish(end);
+  result.gpus_lent = lent.finish(end);
+  fill_inference(state, result);
+  fill_gpu_times(state, std::max(now, last_), result);
   result.tenant_gpu_seconds.assign(tenants.begin(), tenants.end());
   std::sort(result.tenant_gpu_seconds.begin(), result.tenant_gpu_seconds.end(), [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
+}
+
+void Recorder::fill_inference(const State& state, SimResult& result) const {
+  InferenceFigures& inference = result.summary.inference;
+  std::vector<double> extra;
+  double in_target = 0;
+  for (const JobState& task : state.jobs()) {
+    if (task.training() || !task.end) continue;
+    const Duration waited = *task.end - task.spec.submit - task.spec.run_time;
+    extra.push_back(to_seconds(waited));
+    if (waited <= target_extra_) ++in_target;
+  }
+  const Distribution distribution = distribution_of(std::move(extra));
+  inference.count = distribution.count;
+  inference.avg_extra_s = distribution.avg_s;
+  inference.p99_extra_s = distribution.p99_s;
+  inference.requests = requests_;
+  // Tasks that were never served missed their target.
+  const double all = static_cast<double>(distribution.count + state.active_tasks()) + requests_;
+  if (all > 0) inference.in_target_share = (in_target + requests_in_target_) / all;
+  LoanFigures& loans = result.summary.loans;
+  const Distribution reclaims = distribution_of(reclaim_s_);
+  loans.count = state.loans();
+  loans.reclaims = reclaims.count;
+  loans.reclaim_p50_s = reclaims.p50_s;
+  loans.reclaim_p99_s = reclaims.p99_s;
+  loans.forced = forced_;
+}
+
+void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) const {
+  const sched::GpuTimes times = state.gpu_times(now);
+  GpuSeconds& by_state = result.summary.gpu_seconds_by_state;
+  by_state.training = gpu_seconds_of(times.training - times.resizing);
+  by_state.resizing = gpu_seconds_of(times.resizing);
+  by_state.starting = gpu_seconds_of(times.starting);
+  by_state.serving = gpu_seconds_of(times.serving);
+  by_state.protected_ = gpu_seconds_of(times.protect);
+  by_state.sleeping = gpu_seconds_of(times.sleep);
+  const double all = to_seconds(now - start_) * state.capacity().total_gpus();
+  by_state.idle = std::max(
+      all - gpu_seconds_of(times.training + times.starting + times.serving + times.protect + times.sleep), 0.0);
+  result.summary.loans.gpu_seconds = gpu_seconds_of(times.lent);
 }
 
 }  // namespace ebb::sim

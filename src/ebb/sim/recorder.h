@@ -2,9 +2,11 @@
 
 /// Turns what happened in a run into a SimResult.
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "ebb/model/event.h"
 #include "ebb/model/workload.h"
 #include "ebb/sched/state.h"
 #include "ebb/sim/result.h"
@@ -14,13 +16,28 @@ namespace ebb::sim {
 
 class Recorder {
  public:
-  explicit Recorder(Time start) : last_(start), gpus_in_use_(start), queue_length_(start) {}
+  Recorder(Time start, Duration target_extra)
+      : start_(start),
+        last_(start),
+        target_extra_(target_extra),
+        gpus_in_use_(start),
+        queue_length_(start),
+        gpus_serving_(start),
+        gpus_lent_(start) {}
 
   /// Before the events of a batch are folded: everything was as `state` shows it until `now`.
   void advance(const sched::State& state, Time now);
   void submitted(JobId job);
   void finished(JobId job);
   void waits(JobId job, ReasonCode code);
+  /// A service gets so many requests from now on.
+  void demand(ServiceId service, const ServiceSpec& spec, double requests_per_s);
+  /// What a step decided, after it was folded.
+  void decided(const sched::State& state, const std::vector<Decision>& decisions, Time now);
+  /// The GPUs of a replica are all free: it loads.
+  void replica_launched(ReplicaId replica, Time now);
+  /// A job was killed because it gave GPUs back too slowly.
+  void forced() { ++forced_; }
   /// After the batch and its consequences.
   void batch_done(const sched::State& state, Time now);
 
@@ -28,13 +45,34 @@ class Recorder {
   void fill(const sched::State& state, Time now, SimResult& result) const;
 
  private:
+  struct Load {
+    ServiceSpec spec;
+    double rate = 0;
+    std::int32_t ready = 0;  // replicas, as of `share`
+    double share = 1;        // of requests in target now
+    bool known = false;      // share is that of rate and ready
+  };
+
+  void fill_inference(const sched::State& state, SimResult& result) const;
+  void fill_gpu_times(const sched::State& state, Time now, SimResult& result) const;
+
+  Time start_;
   Time last_;
+  Duration target_extra_;
+  std::map<ServiceId, Load> loads_;
+  double requests_ = 0;  // expected, of all services with a demand
+  double requests_in_target_ = 0;
+  std::map<ReplicaId, Time> reclaiming_;  // replicas that wait for GPUs of training, since when
+  std::vector<double> reclaim_s_;
+  std::uint64_t forced_ = 0;
   double active_seconds_ = 0;             // integral of the number of active jobs
   std::vector<double> active_at_submit_;  // by job: the integral when it was submitted
   std::vector<double> active_at_end_;
   std::vector<std::uint8_t> waited_for_;  // by job: ReasonCode + 1, 0 = never waited
   SeriesBuilder gpus_in_use_;
   SeriesBuilder queue_length_;
+  SeriesBuilder gpus_serving_;
+  SeriesBuilder gpus_lent_;
 };
 
 /// Mean, median and 99th percentile by nearest rank.

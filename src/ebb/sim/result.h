@@ -17,14 +17,15 @@ namespace ebb::sim {
 /// One row of jobs.csv.
 struct JobRecord {
   std::string name;
+  JobKind kind = JobKind::training;
   std::string tenant;
   GpuCount gpus = 0;
   Time submit{};
   std::optional<Time> start;   ///< first time it held its GPUs
   std::optional<Time> end;     ///< completion; absent for a job that never completed
   Duration pending{};          ///< all time submitted but not running (until the end of the run if it never completed)
-  Duration held{};             ///< time it held its GPUs
-  std::uint32_t restarts = 0;  ///< resumes after a preemption or a failure
+  double gpu_seconds = 0;      ///< GPUs x time held
+  std::uint32_t restarts = 0;  ///< resumes after a preemption or a failure, and changes of GPUs while it ran
   std::string reason;          ///< why it waited, when it last began to; "" if it never did
   double rho = 0;              ///< finish-time fairness; 0 if it never completed or has no run time
 
@@ -39,16 +40,49 @@ struct Distribution {
   double p99_s = 0;
 };
 
+/// Inference tasks, and the requests of services with a demand.
+struct InferenceFigures {
+  std::uint64_t count = 0;  ///< tasks completed
+  double avg_extra_s = 0;   ///< of the tasks: from submission to service (waiting and cold start)
+  double p99_extra_s = 0;
+  double requests = 0;         ///< expected number of requests of services with a demand
+  double in_target_share = 1;  ///< of tasks and requests, 0..1; 1 if there were none
+};
+
+/// GPUs of the serving pool that trained.
+struct LoanFigures {
+  std::uint64_t count = 0;  ///< GPUs lent, each time one was
+  double gpu_seconds = 0;
+  std::uint64_t reclaims = 0;  ///< replicas that waited for GPUs of training
+  double reclaim_p50_s = 0;    ///< from the decision to confirmed free GPUs
+  double reclaim_p99_s = 0;
+  std::uint64_t forced = 0;  ///< jobs killed because they took longer than the bound
+};
+
+/// What the GPUs did, GPU-seconds; together GPUs x time from the first submission to the end of the run.
+struct GpuSeconds {
+  double training = 0;  ///< useful training
+  double resizing = 0;  ///< held by training jobs, without progress because of a start or a resize
+  double starting = 0;  ///< replicas that load
+  double serving = 0;
+  double protected_ = 0;  ///< warm replicas that nobody may take
+  double sleeping = 0;    ///< warm replicas that anybody may take
+  double idle = 0;
+};
+
 /// The figures of a run, as --json prints them.
 struct Summary {
   std::uint64_t jobs_total = 0;
   std::uint64_t jobs_completed = 0;
   std::uint64_t jobs_impossible = 0;
-  Distribution training;   ///< JCT of the completed jobs
-  Distribution queue;      ///< pending time of the completed jobs
+  Distribution training;  ///< JCT of the completed training jobs
+  Distribution queue;     ///< pending time of the completed training jobs
+  InferenceFigures inference;
+  LoanFigures loans;
+  GpuSeconds gpu_seconds_by_state;
   double makespan_s = 0;   ///< last end - first submission
   double utilisation = 0;  ///< GPU-seconds held / (GPUs x makespan), 0..1
-  double gpu_seconds = 0;  ///< GPU-seconds held
+  double gpu_seconds = 0;  ///< GPU-seconds held by training jobs
   std::uint64_t restarts = 0;
   std::uint64_t preemptions = 0;
   double max_rho = 0;
@@ -74,7 +108,9 @@ struct SimResult {
   Summary summary;
   std::vector<JobRecord> jobs;  ///< in order of submission
   Series gpus_in_use;
-  Series queue_length;                                             ///< waiting jobs
+  Series queue_length;                                             ///< waiting training jobs
+  Series gpus_serving;                                             ///< of replicas: loading, serving, warm
+  Series gpus_lent;                                                ///< of the serving pool, training
   std::vector<std::pair<std::string, double>> tenant_gpu_seconds;  ///< most first
   std::uint64_t steps = 0;                                         ///< decisions asked of the scheduler
   std::uint64_t events = 0;                                        ///< events it heard

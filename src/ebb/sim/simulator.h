@@ -7,12 +7,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ebb/base/result.h"
 #include "ebb/model/workload.h"
+#include "ebb/perf/profile.h"
+#include "ebb/perf/resize_cost.h"
 #include "ebb/sched/registry.h"
 #include "ebb/sched/scheduler.h"
 #include "ebb/sim/result.h"
@@ -28,7 +31,11 @@ struct SimOptions {
   std::string policy = "backfill";
   std::vector<std::pair<std::string, std::string>> set;  ///< options of the policy, and those of sim_options()
   std::optional<Duration> round;                         ///< ticks at k x round only
-  Duration resize_cost{};                                ///< charged to a job at each resume or changed placement
+  perf::ResizeCost resize_cost;                          ///< charged to a job at each resume or changed placement
+  Lending lending = Lending::none;
+  std::shared_ptr<const perf::ProfileSet> profiles;  ///< nullptr: the built-in ones, if jobs name applications
+  std::string profiles_name;                         ///< the folder, "" = built in
+  Duration target_extra = std::chrono::seconds(1);   ///< an inference task is in target if it waited no longer
   spec::TimeModel time = spec::TimeModel::fractional;
   std::uint64_t seed = 1;  ///< for random faults
   spec::Faults faults;

@@ -200,18 +200,6 @@ const char* to_string(TimeModel model) {
   return "unknown";
 }
 
-const char* to_string(Lending lending) {
-  switch (lending) {
-    case Lending::none:
-      return "none";
-    case Lending::pooled:
-      return "pooled";
-    case Lending::partitioned:
-      return "partitioned";
-  }
-  return "unknown";
-}
-
 Result<Scenario> parse_scenario(std::string name, const std::string& text) {
   return read_yaml(name, text, [&] { return Parser(name).parse(text); });
 }

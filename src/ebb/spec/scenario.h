@@ -16,6 +16,7 @@
 
 #include "ebb/base/result.h"
 #include "ebb/base/units.h"
+#include "ebb/model/service.h"
 
 namespace ebb::spec {
 
@@ -40,11 +41,6 @@ struct Faults {
 /// `seconds`, and what ended is noticed at the next round only; it holds its GPUs until then.
 enum class TimeModel { fractional, seconds, polled };
 const char* to_string(TimeModel model);
-
-/// Whether training may use the GPUs of serving while they are idle: never; all GPUs are one pool; each side has its
-/// own nodes, and serving lends its idle ones.
-enum class Lending { none, pooled, partitioned };
-const char* to_string(Lending lending);
 
 struct Scenario {
   std::optional<std::string> description;

@@ -1,0 +1,70 @@
+#include "ebb/sim/resolve.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "ebb/sim/training_process.h"
+
+namespace ebb::sim {
+namespace {
+
+Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCount node_gpus, GpuCount cluster_gpus) {
+  const perf::Profile* profile = profiles.find(job.application);
+  if (profile == nullptr) {
+    if (job.run_time > Duration(0) || job.application.empty()) {
+      if (job.max_gpus == 0 && job.sizing != Sizing::rigid) job.max_gpus = std::max(job.gpus, job.min_gpus);
+      return {};
+    }
+    return fail(ErrorCode::invalid_argument,
+                "job '{}' is of application '{}' and says no run time, but there is no profile of it (profiles: {}); "
+                "give a folder with one with --profiles",
+                job.name, job.application, fmt::join(profiles.names(), ", "));
+  }
+  if (!job.batch.known()) job.batch = profile->limits();
+  const BatchLimits& batch = job.batch;
+  if (job.batch_size > batch.largest) {
+    return fail(ErrorCode::invalid_argument, "job '{}' asks for batches of {} samples; '{}' trains with at most {}",
+                job.name, job.batch_size, job.application, batch.largest);
+  }
+  if (job.sizing != Sizing::rigid && job.max_gpus == 0) {
+    const GpuCount fed = std::max(batch.largest / std::max(batch.local_min, 1), 1);
+    job.max_gpus =
+        std::max(std::min({fed, cluster_gpus, profile->max_gpus() > 0 ? profile->max_gpus() : fed}), job.min_gpus);
+  }
+  if (job.run_time == Duration(0)) job.run_time = std::max(time_alone(*profile, job, node_gpus), Duration(1));
+  return {};
+}
+
+}  // namespace
+
+Result<void> resolve_profiles(Workload& workload, const perf::ProfileSet& profiles, const ClusterSpec& cluster) {
+  GpuCount node_gpus = 1;
+  for (const NodeSpec& node : cluster.nodes) node_gpus = std::max(node_gpus, node.gpus);
+  for (JobSpec& job : workload.jobs) {
+    if (job.kind != JobKind::training) continue;
+    EBB_RETURN_IF_ERROR(resolve_job(job, profiles, node_gpus, cluster.total_gpus()));
+  }
+  return {};
+}
+
+Duration start_delay_of(std::string_view service, const perf::ProfileSet* profiles) {
+  perf::ApplicationCosts costs;
+  if (profiles != nullptr) {
+    for (const std::string& name : profiles->names()) {
+      if (service.find(name) != std::string_view::npos) costs = profiles->find(name)->costs();
+    }
+  }
+  return Duration(static_cast<std::int64_t>(std::llround(costs.cold_start_s * 1e9)));
+}
+
+ClusterSpec in_halves(ClusterSpec cluster) {
+  const bool named =
+      std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [](const NodeSpec& node) { return !node.pool.empty(); });
+  if (named) return cluster;
+  const std::size_t half = cluster.nodes.size() / 2;
+  for (std::size_t n = 0; n < cluster.nodes.size(); ++n) cluster.nodes[n].pool = n < half ? "training" : "serving";
+  return cluster;
+}
+
+}  // namespace ebb::sim
