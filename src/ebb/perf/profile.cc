@@ -84,6 +84,13 @@ const ApplicationCosts& Profile::costs() const {
   return tables_->costs;
 }
 
+GpuCount Profile::max_gpus() const {
+  return tables_->max_gpus;
+}
+BatchSize Profile::fixed_batch() const {
+  return tables_->fixed_batch;
+}
+
 StepTimes Profile::step_times(std::span<const GpuCount> placement, BatchSize local) const {
   EBB_CHECK(!placement.empty() && local >= 1);
   const ProfileTables& tables = *tables_;

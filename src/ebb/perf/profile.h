@@ -7,7 +7,8 @@
 ///   origin_placements.csv, else placements.csv   placement,local_bsz,step_time,sync_time: one row a measured placement
 ///   scalability.csv (optional)                   num_nodes,num_replicas,local_bsz,step_time,sync_time
 ///   validation-<global batch>.csv                progress,iteration,metric,grad_sqr,grad_var: one row an epoch
-///   constants.csv (optional)                     local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s
+///   constants.csv (optional)                     local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s,
+///                                                max_gpus,fixed_batch (0 = none)
 /// A placement is written as digits, GPUs of each node (1 to 9) in the order of ranks; rotations are the same. Without
 /// constants.csv those of the built-in profile of that name hold; where there is none, the range of the placement table
 /// and the defaults of ApplicationCosts.
@@ -75,6 +76,10 @@ class Profile {
   const BatchLimits& limits() const;
   std::int32_t epochs() const;  ///< to complete
   const ApplicationCosts& costs() const;
+  /// The most GPUs worth giving; 0 = no limit of its own.
+  GpuCount max_gpus() const;
+  /// The global batch that it keeps where other applications adapt theirs; 0 = none.
+  BatchSize fixed_batch() const;
 
   /// `placement`: GPUs of each node in the order of ranks, each >= 1, not empty; rotations of it are the same.
   /// `local` >= 1. Never fails: see the header for what is outside the tables.

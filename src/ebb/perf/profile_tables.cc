@@ -209,9 +209,16 @@ Result<void> read_constants(const TableFile& file, ProfileTables& tables) {
     EBB_ASSIGN_OR_RETURN(tables.costs.afe_next_s, row.number(3, 0, most));
     EBB_ASSIGN_OR_RETURN(tables.costs.stop_free_s, row.number(4, 0, most));
     EBB_ASSIGN_OR_RETURN(tables.costs.cold_start_s, row.number(5, 0, most));
+    EBB_ASSIGN_OR_RETURN(const std::int64_t max_gpus, row.integer(6, 0, kMostBatch));
+    EBB_ASSIGN_OR_RETURN(const std::int64_t fixed_batch, row.integer(7, 0, tables.limits.largest));
+    tables.max_gpus = static_cast<GpuCount>(max_gpus);
+    tables.fixed_batch = static_cast<BatchSize>(fixed_batch);
     return {};
   };
-  return read_table(file, {"local_min", "local_max", "restart_s", "afe_next_s", "stop_free_s", "cold_start_s"}, visit);
+  return read_table(file,
+                    {"local_min", "local_max", "restart_s", "afe_next_s", "stop_free_s", "cold_start_s", "max_gpus",
+                     "fixed_batch"},
+                    visit);
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ struct ProfileTables {
   std::string name;
   BatchLimits limits;
   ApplicationCosts costs;
+  GpuCount max_gpus = 0;
+  BatchSize fixed_batch = 0;
 
   std::map<std::vector<GpuCount>, PlacementCurve> placements;
   /// Step times by (nodes, replicas, local batch): placements averaged, in this order, then scalability.csv as it is.

@@ -217,6 +217,7 @@ struct Encoder {
   void operator()(const JobReport& e) const {
     Line line(out, at, "job_report");
     line.put("job", e.job).put("progress", ns(e.progress)).put("speed", e.speed).put("epoch", e.epoch);
+    line.put("fraction_done", e.fraction_done).put("steps_done", e.steps_done);
     line.put("most_gpus", e.most_gpus).put("gradient", e.gradient).put("throughput", e.throughput);
   }
   void operator()(const ServiceAdded& e) const {
