@@ -8,6 +8,8 @@
 #include "ebb/base/embedded.h"
 #include "ebb/cli/validators.h"
 #include "ebb/spec/cluster.h"
+#include "ebb/spec/services.h"
+#include "ebb/trace/rates.h"
 #include "ebb/trace/workload.h"
 
 namespace ebb::embedded {
@@ -64,13 +66,23 @@ Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& p
   if (!flags.round.empty()) {
     EBB_ASSIGN_OR_RETURN(options.round, named("--round", parse_duration(flags.round)));
   }
-  options.resize_cost = base.resize_cost.value_or(Duration(0));
-  if (!flags.resize_cost.empty()) {
-    EBB_ASSIGN_OR_RETURN(options.resize_cost, named("--resize-cost", parse_duration(flags.resize_cost)));
+  const std::string cost = !flags.resize_cost.empty() ? flags.resize_cost : base.resize_cost.value_or("0");
+  EBB_ASSIGN_OR_RETURN(options.resize_cost, named("--resize-cost", perf::ResizeCost::parse(cost)));
+  options.lending = base.lending.value_or(Lending::none);
+  if (!flags.lending.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.lending, named("--lending", parse_lending(flags.lending)));
   }
+  options.profiles_name = !flags.profiles.empty() ? flags.profiles : base.profiles.value_or("");
+  if (!options.profiles_name.empty()) {
+    EBB_ASSIGN_OR_RETURN(auto profiles, named("--profiles", perf::ProfileSet::read(options.profiles_name)));
+    options.profiles = std::make_shared<const perf::ProfileSet>(std::move(profiles));
+  }
+  options.target_extra = base.target_extra.value_or(options.target_extra);
   options.time = base.time.value_or(spec::TimeModel::fractional);
   if (!flags.time.empty()) {
-    options.time = flags.time == "seconds" ? spec::TimeModel::seconds : spec::TimeModel::fractional;
+    for (const auto time : {spec::TimeModel::fractional, spec::TimeModel::seconds, spec::TimeModel::polled}) {
+      if (flags.time == to_string(time)) options.time = time;
+    }
   }
   options.seed = flags.seed.value_or(base.seed.value_or(1));
   options.faults = base.faults;
@@ -101,15 +113,16 @@ void SimFlags::add_to(CLI::App& command) {
   command.add_option("--set", set, "key=value: an option of the policy or the simulator (see 'ebb policies')")
       ->allow_extra_args(false);
   command.add_option("--round", round, "Decide only every so often, for example 60s (default: at every event)");
-  command.add_option("--resize-cost", resize_cost, "Time lost at each resume or changed placement, for example 30s");
-  command.add_option("--time", time, "fractional (exact, default) or seconds (whole seconds, as some simulators)")
-      ->check(CLI::IsMember({"fractional", "seconds"}));
-  command.add_option("--out", out, "Folder for the results; must be new or empty");
+  command.add_option("--resize-cost", resize_cost,
+                     "Time lost at each resume or changed placement: 30s, or by application restart, afe or stop-free");
+  command
+      .add_option("--time", time, "fractional (exact, default) or seconds (whole seconds, as some simulators)")
+          XX command.add_option("--out", out, "Folder for the results; must be new or empty");
   command.add_flag("--force", force, "Replace files in --out");
   command.add_flag("--json", json, "Print one JSON object");
   command.add_option("--progress", progress, "auto (on a terminal) or never")->check(CLI::IsMember({"auto", "never"}));
-  for (const char* name :
-       {"scenario", "--preset", "--trace", "--format", "--cluster", "--round", "--resize-cost", "--out"}) {
+  for (const char* name : {"scenario", "--preset", "--trace", "--format", "--cluster", "--round", "--resize-cost",
+                           "--lending", "--services", "--profiles", "--out"}) {
     command.get_option(name)->check(not_empty());
   }
 }
@@ -143,6 +156,14 @@ Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, co
   EBB_ASSIGN_OR_RETURN(trace::ReadResult result, trace::read_workload(path, read));
   setup.options.trace_name = std::filesystem::path(path).filename().string();
   setup.workload = std::move(result.workload);
+  const std::string services = !flags.services.empty() ? flags.services : base.services.value_or("");
+  if (!services.empty()) {
+    EBB_ASSIGN_OR_RETURN(const auto files, spec::read_services(services));
+    for (const spec::ServiceEntry& file : files) {
+      EBB_ASSIGN_OR_RETURN(auto requests, trace::read_rates(file.requests));
+      setup.workload.services.push_back({file.spec, std::move(requests)});
+    }
+  }
   // The workload's own warnings, which the result repeats, say how many rows these are and show the first.
   const auto& bad_rows = result.report.first_bad_rows;
   for (std::size_t i = 1; i < bad_rows.size(); ++i) context.warn(bad_rows[i]);

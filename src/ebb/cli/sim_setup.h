@@ -28,6 +28,9 @@ struct SimFlags {
   std::vector<std::string> set;
   std::string round;
   std::string resize_cost;
+  std::string lending;
+  std::string services;
+  std::string profiles;
   std::string time;
   std::optional<std::uint64_t> seed;
   std::string out;

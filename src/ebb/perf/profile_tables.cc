@@ -215,10 +215,10 @@ Result<void> read_constants(const TableFile& file, ProfileTables& tables) {
     tables.fixed_batch = static_cast<BatchSize>(fixed_batch);
     return {};
   };
-  return read_table(file,
-                    {"local_min", "local_max", "restart_s", "afe_next_s", "stop_free_s", "cold_start_s", "max_gpus",
-                     "fixed_batch"},
-                    visit);
+  return read_table(
+      file,
+      {"local_min", "local_max", "restart_s", "afe_next_s", "stop_free_s", "cold_start_s", "max_gpus", "fixed_batch"},
+      visit);
 }
 
 }  // namespace

@@ -239,7 +239,8 @@ TEST_F(ProfileFolder, ColumnsInAnyOrderAndOthersBetween) {
 }
 
 TEST_F(ProfileFolder, ConstantsOfTheFolderOrOfTheBuiltInOne) {
-  put("constants.csv", "local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s,max_gpus,fixed_batch\n1,8,10,2.5,0,4,0,0\n");
+  put("constants.csv",
+      "local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s,max_gpus,fixed_batch\n1,8,10,2.5,0,4,0,0\n");
   EXPECT_EQ(read()->limits(), (BatchLimits{8, 16, 1, 8}));
   EXPECT_EQ(read()->costs(), (ApplicationCosts{10, 2.5, 0, 4}));
   fs::remove(folder_ / "constants.csv");
@@ -310,7 +311,8 @@ TEST_F(ProfileFolder, BadValidation) {
 
 TEST_F(ProfileFolder, BadConstants) {
   const auto expect = [&](std::string_view rows, std::string_view where, std::string_view what) {
-    put("constants.csv", "local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s,max_gpus,fixed_batch\n" + std::string(rows));
+    put("constants.csv",
+        "local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s,max_gpus,fixed_batch\n" + std::string(rows));
     expect_error(where, what);
   };
   expect("9,8,10,2,1,4,0,0\n", "constants.csv:2: column 'local_min'", "'9' is above local_max, 8");

@@ -15,9 +15,8 @@ std::string journal_header(const ClusterSpec& cluster, const Workload& workload,
 
 struct ReplaySetup {
   ClusterSpec cluster;
-  std::string policy;
-  std::vector<std::pair<std::string, std::string>> set;
-  Duration quantum{};
+  SimOptions options;  ///< policy, set, time (by its quantum), lending, profiles and seed
+  bool profiles = false;
 };
 /// Errors: invalid_argument for a header that this simulator did not write.
 Result<ReplaySetup> parse_journal_header(const std::string& header);

@@ -16,9 +16,9 @@ class Replayer {
   Result<void> event(Time at, Event event) {
     if (at != at_) EBB_RETURN_IF_ERROR(step());
     at_ = at;
-    const bool tick = std::holds_alternative<Tick>(event);
+    const bool last = std::holds_alternative<Tick>(event) || std::holds_alternative<Timer>(event);
     batch_.push_back(std::move(event));
-    return tick ? step() : Result<void>();
+    return last ? step() : Result<void>();
   }
 
   Result<void> decision(Time at, const Decision& recorded) {
@@ -66,8 +66,9 @@ class Replayer {
 Result<std::uint64_t> replay(const std::string& journal_path, const sched::Registry& registry) {
   EBB_ASSIGN_OR_RETURN(trace::JournalReader reader, trace::JournalReader::open(journal_path));
   EBB_ASSIGN_OR_RETURN(ReplaySetup setup, parse_journal_header(reader.header()));
-  EBB_ASSIGN_OR_RETURN(auto policy, registry.make(setup.policy, policy_assignments(setup.set)));
-  Replayer replayer(sched::Scheduler(std::move(setup.cluster), std::move(policy), setup.quantum));
+  EBB_ASSIGN_OR_RETURN(sched::Scheduler scheduler,
+                       make_scheduler(setup.cluster, setup.options, setup.profiles, registry));
+  Replayer replayer(std::move(scheduler));
   const auto located = [&](Error error) {
     error.message = fmt::format("{}:{}: {}", journal_path, reader.line_number(), error.message);
     return tl::unexpected(std::move(error));

@@ -53,7 +53,13 @@ std::vector<std::pair<std::string, std::string>> settings_of(const ClusterSpec& 
   settings.emplace_back("policy options", values_text(policy_values));
   settings.emplace_back("decisions",
                         options.round ? fmt::format("every {} s", format_seconds(*options.round)) : "at every event");
-  settings.emplace_back("resize cost", format_seconds(options.resize_cost) + " s");
+  settings.emplace_back("resize cost", options.resize_cost.kind == perf::ResizeClass::fixed
+                                           ? format_seconds(options.resize_cost.fixed) + " s"
+                                           : options.resize_cost.to_string() + ", by application");
+  if (options.lending != Lending::none || !workload.services.empty()) {
+    settings.emplace_back("lending", to_string(options.lending));
+  }
+  if (!options.profiles_name.empty()) settings.emplace_back("profiles", options.profiles_name);
   settings.emplace_back("simulator options", values_text(sim_values));
   settings.emplace_back("time", spec::to_string(options.time));
   settings.emplace_back("faults", faults_text(options.faults));

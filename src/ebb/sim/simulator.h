@@ -49,6 +49,15 @@ std::span<const sched::OptionSpec> sim_options();
 std::vector<std::pair<std::string, std::string>> policy_assignments(
     const std::vector<std::pair<std::string, std::string>>& set);
 
+/// The cluster as it is simulated: where there are services or GPUs are lent, a cluster that names no pools has its
+/// first half of nodes for training and the rest for serving.
+ClusterSpec cluster_for(const ClusterSpec& cluster, const Workload& workload, Lending lending);
+
+/// The scheduler of a run. `profiles`: whether jobs name applications. Errors: not_found or invalid_argument for policy
+/// and options.
+Result<sched::Scheduler> make_scheduler(const ClusterSpec& cluster, const SimOptions& options, bool profiles,
+                                        const sched::Registry& registry);
+
 /// What looks at a run while it goes on; every member may be empty.
 struct SimHooks {
   trace::JournalWriter* journal = nullptr;

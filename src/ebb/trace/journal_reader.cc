@@ -224,8 +224,9 @@ constexpr std::array<RecordType, 30> kTypes{{
     {"reject", [](Fields& f) -> What { return Decision(Reject{f.job(), f.reason()}); }},
     {"job_report",
      [](Fields& f) -> What {
-       return Event(JobReport{f.job(), f.duration("progress"), f.number("speed"), f.count("epoch"), f.gpus("most_gpus"),
-                              f.gradient(), f.throughput()});
+       return Event(JobReport{f.job(), f.duration("progress"), f.number("speed"), f.count("epoch"),
+                              f.number("fraction_done"), f.number("steps_done"), f.gpus("most_gpus"), f.gradient(),
+                              f.throughput()});
      }},
     {"resize", [](Fields& f) -> What { return Decision(Resize{f.targets()}); }},
     {"job_shrunk", [](Fields& f) -> What { return Event(JobShrunk{f.job()}); }},

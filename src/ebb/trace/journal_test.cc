@@ -48,13 +48,14 @@ TEST(Journal, ElasticJobsAndServicesLookAsDocumented) {
             R"("kind":"inference","application":"infer-bert-1"}})"
             "\n");
   EXPECT_EQ(lines({{Time(seconds(9)), Event(JobFinished{1, Time(seconds(8))})},
-                   {Time(seconds(9)), Event(JobReport{0, seconds(3), 1.5, 2, 4, {0.25, 1e-7}, {}})},
+                   {Time(seconds(9)), Event(JobReport{0, seconds(3), 1.5, 2, 0.25, 10.5, 4, {0.25, 1e-7}, {}})},
                    {Time(seconds(9)), Decision(Resize{{{0, {{0, 4}}}, {2, {}}}})},
                    {Time(seconds(9)), Decision(StartReplica{3, 1, {2, 1}, 1, seconds(30)})},
                    {Time(seconds(9)), Decision(Serve{1, 3, {}})}}),
             R"({"t":9000000000,"type":"job_finished","job":1,"at":8000000000})"
             "\n"
-            R"({"t":9000000000,"type":"job_report","job":0,"progress":3000000000,"speed":1.5,"epoch":2,"most_gpus":4,)"
+            R"({"t":9000000000,"type":"job_report","job":0,"progress":3000000000,"speed":1.5,"epoch":2,)"
+            R"("fraction_done":0.25,"steps_done":10.5,"most_gpus":4,)"
             R"("gradient":{"sqr":0.25,"var":1e-07}})"
             "\n"
             R"({"t":9000000000,"type":"resize","targets":[{"job":0,"allocation":[[0,4]]},{"job":2,"allocation":[]}]})"
