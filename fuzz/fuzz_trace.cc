@@ -1,11 +1,15 @@
-/// Fuzzes the readers of workloads. The first byte chooses the format (or detection) and whether bad rows are skipped;
-/// the rest is the file. Whatever is accepted must survive a round trip through both formats of ebb and the transforms.
+/// Fuzzes the readers of workloads and of request rates. The first byte chooses the format (or detection, or rates) and
+/// whether bad rows are skipped; the rest is the file. Whatever is accepted must survive a round trip through both
+/// formats of ebb and the transforms.
 
+#include <array>
+#include <cmath>
 #include <cstdint>
-#include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "ebb/base/check.h"
+#include "ebb/trace/rates.h"
 #include "ebb/trace/transform.h"
 #include "ebb/trace/workload.h"
 
@@ -28,19 +32,39 @@ void check_round_trip(const Workload& workload) {
   }
 }
 
+void check_rates(std::string text) {
+  const auto points = trace::read_rates_text("f", std::move(text));
+  if (!points) return;
+  EBB_CHECK(!points->empty());
+  Time latest(Duration(-1));
+  for (const RatePoint& point : *points) {
+    EBB_CHECK(point.at > latest && point.requests_per_s >= 0 && std::isfinite(point.requests_per_s));
+    latest = point.at;
+  }
+}
+
+// What the first byte chooses. nullopt: the content decides. New choices go to the end: seeds count on their places.
+constexpr std::array<std::optional<trace::Format>, 9> kChoices{
+    trace::Format::tiresias, trace::Format::philly,    trace::Format::swf, trace::Format::sacct,
+    trace::Format::ebb_csv,  trace::Format::ebb_jsonl, std::nullopt,       trace::Format::pollux,
+    trace::Format::deepboot};
+constexpr std::size_t kRates = kChoices.size();
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  constexpr unsigned kFormats = 6;
+  std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
+  const std::size_t choice = (data[0] >> 1) % (kRates + 1);
+  if (choice == kRates) {
+    check_rates(std::move(text));
+    return 0;
+  }
   trace::ReadOptions options;
   options.skip_bad_rows = (data[0] & 1) != 0;
-  if (const unsigned choice = (data[0] >> 1) % (kFormats + 1); choice < kFormats) {
-    options.format = static_cast<trace::Format>(choice);
-  }
+  options.format = kChoices[choice];
   options.procs_per_gpu = 1 + (data[0] >> 6);
-  const auto result =
-      trace::read_workload_text("f", std::string(reinterpret_cast<const char*>(data + 1), size - 1), options);
+  const auto result = trace::read_workload_text("f", std::move(text), options);
   if (!result) return 0;
   const Workload& workload = result->workload;
   EBB_CHECK(result->report.rows_read == workload.jobs.size() && !workload.jobs.empty());

@@ -8,28 +8,28 @@
 namespace ebb::trace {
 namespace {
 
-// A whole number of JobSpec as a column: `kDefault` is written as an empty field.
-template <auto kMember, std::int32_t kDefault, std::int32_t kMin, std::int32_t kMax>
+// A whole number of JobSpec as a column: `Default` is written as an empty field.
+template <auto Member, std::int32_t Default, std::int32_t Min, std::int32_t Max>
 constexpr JobColumn number(std::string_view name) {
   return {
       name, false,
-      [](const JobSpec& job) { return job.*kMember == kDefault ? std::string() : fmt::format_int(job.*kMember).str(); },
+      [](const JobSpec& job) { return job.*Member == Default ? std::string() : fmt::format_int(job.*Member).str(); },
       [](JobSpec& job, std::string_view text) -> Result<void> {
-        EBB_ASSIGN_OR_RETURN(const std::int64_t value, parse_integer(text, kMin, kMax));
-        job.*kMember = static_cast<std::int32_t>(value);
+        EBB_ASSIGN_OR_RETURN(const std::int64_t value, parse_integer(text, Min, Max));
+        job.*Member = static_cast<std::int32_t>(value);
         return {};
       }};
 }
 
-template <auto kMember>
+template <auto Member>
 constexpr JobColumn batch_limit(std::string_view name) {
   return {name, false,
           [](const JobSpec& job) {
-            return job.batch.*kMember == 0 ? std::string() : fmt::format_int(job.batch.*kMember).str();
+            return job.batch.*Member == 0 ? std::string() : fmt::format_int(job.batch.*Member).str();
           },
           [](JobSpec& job, std::string_view text) -> Result<void> {
             EBB_ASSIGN_OR_RETURN(const std::int64_t value, parse_integer(text, 0, INT32_MAX));
-            job.batch.*kMember = static_cast<BatchSize>(value);
+            job.batch.*Member = static_cast<BatchSize>(value);
             return {};
           }};
 }

@@ -8,6 +8,8 @@
 /// {"t":<ns>,"type":"job_submitted", ...} and so on. `job_waits` records say why a job waits; they are for people and
 /// are no input of a replay. Unknown keys are skipped, unknown types are errors.
 ///
+/// What is written must be what a reader takes: times and durations from 0 to kEndOfTime, numbers finite (checked).
+///
 /// Writing is made for millions of lines: records are formatted into one buffer. Objects are used by one thread at a
 /// time.
 

@@ -81,7 +81,13 @@ double any_number() {
 }
 
 JobReport any_report() {
-  JobReport report{any_id(), any_duration(), any_number(), any_count(), any_gpus(), {any_number(), any_number()}, {}};
+  JobReport report;
+  report.job = any_id();
+  report.progress = any_duration();
+  report.speed = any_number();
+  report.epoch = any_count();
+  report.most_gpus = any_gpus();
+  report.gradient = {any_number(), any_number()};
   if (*rc::gen::arbitrary<bool>()) {
     report.throughput = {any_number(), any_number(), any_number(), any_number(),
                          any_number(), any_number(), any_number()};
