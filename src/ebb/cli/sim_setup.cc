@@ -116,8 +116,14 @@ void SimFlags::add_to(CLI::App& command) {
   command.add_option("--resize-cost", resize_cost,
                      "Time lost at each resume or changed placement: 30s, or by application restart, afe or stop-free");
   command
-      .add_option("--time", time, "fractional (exact, default) or seconds (whole seconds, as some simulators)")
-          XX command.add_option("--out", out, "Folder for the results; must be new or empty");
+      .add_option("--time", time,
+                  "fractional (exact, default), seconds (whole seconds, as some simulators) or polled (seconds, and "
+                  "training advances at rounds and events only)")
+      ->check(CLI::IsMember({"fractional", "seconds", "polled"}));
+  command.add_option("--lending", lending, "none (default), pooled or partitioned: whether training uses serving GPUs");
+  command.add_option("--services", services, "A services file (YAML): services with a demand of requests over time");
+  command.add_option("--profiles", profiles, "Folder with one profile an application (default: built in)");
+  command.add_option("--out", out, "Folder for the results; must be new or empty");
   command.add_flag("--force", force, "Replace files in --out");
   command.add_flag("--json", json, "Print one JSON object");
   command.add_option("--progress", progress, "auto (on a terminal) or never")->check(CLI::IsMember({"auto", "never"}));
