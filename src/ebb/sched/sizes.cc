@@ -54,6 +54,15 @@ bool GpuBudget::take(std::size_t i, GpuCount gpus) {
   if (left_in(groups) < gpus) return false;
   seat.groups = groups;
   seat.gpus += gpus;
+  remove(groups, gpus);
+  return true;
+}
+
+void GpuBudget::withhold(GroupMask groups, GpuCount gpus) {
+  remove(groups, std::min(gpus, left_in(groups)));
+}
+
+void GpuBudget::remove(GroupMask groups, GpuCount gpus) {
   left_total_ -= gpus;
   while (gpus > 0) {
     GroupId from = 0;
@@ -68,7 +77,6 @@ bool GpuBudget::take(std::size_t i, GpuCount gpus) {
     left_[from] -= taken;
     gpus -= taken;
   }
-  return true;
 }
 
 TrainingPlan place_sizes(const State& state, const PlanView& view, const GpuBudget& budget,
@@ -97,11 +105,10 @@ TrainingPlan place_sizes(const State& state, const PlanView& view, const GpuBudg
   return plan;
 }
 
-Reason why_without_gpus(const State& state, JobId id, Time decided) {
-  Reason reason = reason_for(state, id, ReasonCode::lower_priority);
-  const JobState& job = state.job(id);
-  if (job.spec.sizing != Sizing::rigid) reason.needed = job.spec.min_gpus;
-  if (job.waiting_since > decided) {
+Reason why_without_gpus(const State& state, JobId job, GpuCount needed, Time decided) {
+  Reason reason = reason_for(state, job, ReasonCode::lower_priority);
+  reason.needed = needed;
+  if (state.job(job).waiting_since > decided) {
     reason.code = ReasonCode::waiting_for_tick;
   } else if (reason.available >= reason.needed) {
     reason.code = ReasonCode::fragmented;

@@ -44,6 +44,8 @@ class GpuBudget {
 
   /// Gives the job so many more; false, and nothing is given, if its type has fewer.
   bool take(std::size_t i, GpuCount gpus);
+  /// Nobody gets these: at most so many, where most are left in the groups.
+  void withhold(GroupMask groups, GpuCount gpus);
   GpuCount given(std::size_t i) const { return seats_[i].gpus; }
   /// The type (groups of nodes) of the job's GPUs; what it would be if it has none.
   GroupMask groups(std::size_t i) const { return seats_[i].gpus > 0 ? seats_[i].groups : choose(i, 0); }
@@ -57,6 +59,7 @@ class GpuBudget {
   };
 
   GroupMask choose(std::size_t i, GpuCount gpus) const;
+  void remove(GroupMask groups, GpuCount gpus);
 
   const State& state_;
   const PlanView& view_;
@@ -72,7 +75,10 @@ enum class Fill : std::uint8_t { packed, emptiest };  ///< see place_packed(), p
 TrainingPlan place_sizes(const State& state, const PlanView& view, const GpuBudget& budget,
                          const std::vector<std::size_t>& order, Fill fill);
 
-/// Why a job waits under such a policy, whose last decision was at `decided`.
-Reason why_without_gpus(const State& state, JobId job, Time decided);
+/// Why a job waits that needs at least so many GPUs, under such a policy whose last decision was at `decided`.
+Reason why_without_gpus(const State& state, JobId job, GpuCount needed, Time decided);
+inline Reason why_without_gpus(const State& state, JobId job, Time decided) {
+  return why_without_gpus(state, job, state.class_of(job).smallest, decided);
+}
 
 }  // namespace ebb::sched
