@@ -3,6 +3,7 @@
 #include "ebb/policies/backfill/backfill.h"
 #include "ebb/policies/drf/drf.h"
 #include "ebb/policies/fifo/fifo.h"
+#include "ebb/policies/pollux/pollux.h"
 #include "ebb/policies/srtf/srtf.h"
 #include "ebb/policies/tiresias/tiresias.h"
 
@@ -15,6 +16,7 @@ sched::Registry all() {
   register_srtf(registry);
   register_tiresias(registry);
   register_drf(registry);
+  register_pollux(registry);
   return registry;
 }
 
