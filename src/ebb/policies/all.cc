@@ -6,6 +6,7 @@
 #include "ebb/policies/fifo/fifo.h"
 #include "ebb/policies/lyra/lyra.h"
 #include "ebb/policies/optimus/optimus.h"
+#include "ebb/policies/pollux/pollux.h"
 #include "ebb/policies/srtf/srtf.h"
 #include "ebb/policies/tiresias/tiresias.h"
 
@@ -21,6 +22,7 @@ sched::Registry all() {
   register_optimus(registry);
   register_afs(registry);
   register_lyra(registry);
+  register_pollux(registry);
   return registry;
 }
 

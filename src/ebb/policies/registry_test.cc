@@ -9,7 +9,7 @@ using Set = std::vector<std::pair<std::string, std::string>>;
 
 TEST(Policies, EveryOneHasTheWordsThatEbbPoliciesPrints) {
   const sched::Registry registry = all();
-  EXPECT_EQ(registry.policies().size(), 9U);
+  EXPECT_EQ(registry.policies().size(), 10U);
   for (const sched::PolicyInfo& info : registry.policies()) {
     EXPECT_FALSE(info.summary.empty()) << info.name;
     EXPECT_FALSE(info.source.empty()) << info.name;
@@ -21,7 +21,7 @@ TEST(Policies, EveryOneHasTheWordsThatEbbPoliciesPrints) {
 TEST(Policies, UnknownNamesListTheKnownOnes) {
   const auto result = all().make("fair", Set{});
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("fifo, backfill, srtf, srsf, tiresias, drf"), std::string::npos);
+  EXPECT_NE(result.error().message.find("fifo, backfill, srtf, srsf, tiresias, drf, pollux"), std::string::npos);
 }
 
 TEST(Tiresias, LimitsMustRise) {
