@@ -9,7 +9,8 @@
 namespace ebb::sim {
 namespace {
 
-Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCount node_gpus, GpuCount cluster_gpus) {
+Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCount node_gpus, GpuCount cluster_gpus,
+                         bool up_to_cluster) {
   const perf::Profile* profile = profiles.find(job.application);
   if (profile == nullptr) {
     if (job.run_time > Duration(0) || job.application.empty()) {
@@ -29,8 +30,8 @@ Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCoun
   }
   if (job.sizing != Sizing::rigid && job.max_gpus == 0) {
     const GpuCount fed = std::max(batch.largest / std::max(batch.local_min, 1), 1);
-    job.max_gpus =
-        std::max(std::min({fed, cluster_gpus, profile->max_gpus() > 0 ? profile->max_gpus() : fed}), job.min_gpus);
+    const GpuCount own = profile->max_gpus() > 0 ? std::min(fed, profile->max_gpus()) : fed;
+    job.max_gpus = std::max(up_to_cluster ? cluster_gpus : std::min(own, cluster_gpus), job.min_gpus);
   }
   if (job.run_time == Duration(0)) job.run_time = std::max(time_alone(*profile, job, node_gpus), Duration(1));
   return {};
@@ -38,12 +39,13 @@ Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCoun
 
 }  // namespace
 
-Result<void> resolve_profiles(Workload& workload, const perf::ProfileSet& profiles, const ClusterSpec& cluster) {
+Result<void> resolve_profiles(Workload& workload, const perf::ProfileSet& profiles, const ClusterSpec& cluster,
+                              bool up_to_cluster) {
   GpuCount node_gpus = 1;
   for (const NodeSpec& node : cluster.nodes) node_gpus = std::max(node_gpus, node.gpus);
   for (JobSpec& job : workload.jobs) {
     if (job.kind != JobKind::training) continue;
-    EBB_RETURN_IF_ERROR(resolve_job(job, profiles, node_gpus, cluster.total_gpus()));
+    EBB_RETURN_IF_ERROR(resolve_job(job, profiles, node_gpus, cluster.total_gpus(), up_to_cluster));
   }
   return {};
 }

@@ -12,9 +12,11 @@
 namespace ebb::sim {
 
 /// For training jobs of a known application: batch limits, largest size, and the run time alone on the GPUs asked for,
-/// where the trace does not say. Errors: invalid_argument for a job of an unknown application without a run time, or
-/// with a batch size that no GPU count satisfies.
-Result<void> resolve_profiles(Workload& workload, const perf::ProfileSet& profiles, const ClusterSpec& cluster);
+/// where the trace does not say. `up_to_cluster`: the largest size is the cluster's, whatever the profile says. Errors:
+/// invalid_argument for a job of an unknown application without a run time, or with a batch size that no GPU count
+/// satisfies.
+Result<void> resolve_profiles(Workload& workload, const perf::ProfileSet& profiles, const ClusterSpec& cluster,
+                              bool up_to_cluster);
 
 /// Time to start a replica of a service of inference tasks: of the profile that its name contains ("infer-bert-1" is of
 /// bert), or the default of perf::ApplicationCosts.

@@ -167,6 +167,10 @@ std::span<const sched::OptionSpec> sim_options() {
        std::string("multiset"),
        "what counts as another placement: other GPUs, or also the same in another order",
        {"multiset", "ordered"}},
+      {"largest_size",
+       std::string("profile"),
+       "how far jobs with a profile can grow that say no largest size: as the profile allows, or to the whole cluster",
+       {"profile", "cluster"}},
       {"measure_noise", 0.0, "standard deviation of the log of measured step times against the true ones", {}, 0, 2},
       {"interference", 0.0, "share of speed that multi-node jobs lose while they share a node", {}, 0, 0.95},
       {"fit_scale", 1.0, "factor of the start point of the throughput fit, to see what hangs on it", {}, 0.5, 2},
@@ -229,7 +233,8 @@ Result<SimResult> simulate(const ClusterSpec& given_cluster, const Workload& giv
   std::optional<Workload> changed;
   if (profiled) {
     changed = given;
-    EBB_RETURN_IF_ERROR(resolve_profiles(*changed, *scheduler.config().profiles, cluster));
+    EBB_RETURN_IF_ERROR(resolve_profiles(*changed, *scheduler.config().profiles, cluster,
+                                         sim_values.get<std::string>("largest_size") == "cluster"));
   }
   if (options.time != spec::TimeModel::fractional) {
     EBB_ASSIGN_OR_RETURN(changed, in_quanta(changed ? *changed : given, quantum));
