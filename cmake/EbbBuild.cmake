@@ -107,13 +107,17 @@ function(ebb_fuzz name)
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 
-# ebb_embed(target SYMBOL name FILES ...): compiles files into `target` as an array of {name, bytes}; declared by
-# ebb/base/embedded.h.
+# ebb_embed(target SYMBOL name [BASE folder] FILES ...): compiles files into `target` as an array of {name, bytes};
+# declared by ebb/base/embedded.h. Names are relative to BASE; without it they have no folder.
 function(ebb_embed target)
-  cmake_parse_arguments(ARG "" "SYMBOL" "FILES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SYMBOL;BASE" "FILES" ${ARGN})
   set(out ${PROJECT_BINARY_DIR}/generated/${ARG_SYMBOL}.cc)
+  set(base "")
+  if(ARG_BASE)
+    set(base --base ${ARG_BASE})
+  endif()
   add_custom_command(OUTPUT ${out}
-    COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/embed ${ARG_SYMBOL} ${out} ${ARG_FILES}
+    COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/embed ${base} ${ARG_SYMBOL} ${out} ${ARG_FILES}
     DEPENDS ${ARG_FILES} ${PROJECT_SOURCE_DIR}/tools/embed VERBATIM)
   target_sources(${target} PRIVATE ${out})
 endfunction()

@@ -66,12 +66,16 @@ class Libraries(unittest.TestCase):
         self.assertEqual(messages("src/ebb/cli/options.h", "<CLI/CLI.hpp>", "<nlohmann/json.hpp>"), [])
         self.assertEqual(messages("src/ebb/base/files.cc", "<zlib.h>"), [])
         self.assertEqual(messages("src/ebb/base/files_test.cc", "<zlib.h>"), [])
+        self.assertEqual(messages("src/ebb/perf/delaunay.cc", "<libqhull_r/qhull_ra.h>"), [])
+        self.assertEqual(messages("src/ebb/perf/fit.cc", "<nlopt.h>"), [])
 
     def test_forbidden(self):
         self.assertEqual(len(messages("src/ebb/sim/run.cc", "<yaml-cpp/yaml.h>")), 1)
         self.assertEqual(len(messages("src/ebb/sim/run.cc", "<CLI/CLI.hpp>")), 1)
         self.assertEqual(len(messages("src/ebb/sched/step.cc", "<nlohmann/json.hpp>")), 1)
         self.assertEqual(len(messages("src/ebb/base/other.cc", "<zlib.h>")), 1)
+        self.assertEqual(len(messages("src/ebb/perf/profile.cc", "<libqhull_r/qhull_ra.h>")), 1)
+        self.assertEqual(len(messages("src/ebb/sched/step.cc", "<nlopt.h>")), 1)
 
 
 class CMake(unittest.TestCase):

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Files compiled into the program (CMake: ebb_embed), so that presets and the report's chart library are found from
-/// any folder.
+/// Files compiled into the program (CMake: ebb_embed), so that presets, profiles and the report's chart library
+/// are found from any folder.
 
 #include <span>
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace ebb {
 
 struct EmbeddedFile {
-  std::string_view name;   ///< file name without its folder
+  std::string_view name;   ///< file name, with the folders below BASE of ebb_embed if it has one
   std::string_view bytes;  ///< content, owned by the program
 };
 

@@ -8,21 +8,25 @@
 ///   scalability.csv (optional)                   num_nodes,num_replicas,local_bsz,step_time,sync_time
 ///   validation-<global batch>.csv                progress,iteration,metric,grad_sqr,grad_var: one row an epoch
 ///   constants.csv (optional)                     local_min,local_max,restart_s,afe_next_s,stop_free_s,cold_start_s
-/// A placement is written as digits, GPUs of each node, as its lexicographically smallest rotation.
+/// A placement is written as digits, GPUs of each node (1 to 9) in the order of ranks; rotations are the same. Without
+/// constants.csv those of the built-in profile of that name hold; where there is none, the range of the placement table
+/// and the defaults of ApplicationCosts.
 ///
 /// Step times: linear in the local batch where the placement was measured, else linear in a Delaunay triangulation
-/// (libqhull) of (nodes, replicas, local batch). Outside: the local batch is clamped to the table's range; outside the
-/// hull the seven-parameter fit of the table itself is used (perf/goodput.h). StepTimes says which it was.
+/// (perf/delaunay.h) of (nodes, replicas, local batch), where more nodes than 16, and than the table has, count as its
+/// most. Outside: the local batch is clamped to the range of the placement, or of the table; outside the hull, or if
+/// the table has none, the seven-parameter fit of the table itself is used (perf/goodput.h), at the first need: that
+/// call takes far longer than the others. StepTimes says which it was.
 ///
 /// Source: Pollux (Qiao et al., OSDI 2021), its artifact's simulator. Thread-safe: all const functions.
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ebb/base/result.h"
@@ -32,9 +36,9 @@
 namespace ebb::perf {
 
 enum class Source : std::uint8_t {
-  measured,
+  measured,      ///< at a measured placement, between measured local batches
   interpolated,  ///< between measured points
-  clamped,       ///< the local batch is outside the table
+  clamped,       ///< either, but the local batch is outside the table: taken at its end
   fitted,        ///< outside the hull of all measurements
 };
 
@@ -58,6 +62,9 @@ struct ApplicationCosts {
   bool operator==(const ApplicationCosts&) const = default;
 };
 
+struct ProfileTables;
+
+/// A handle: copies share the tables.
 class Profile {
  public:
   /// Reads the folder. Errors: not_found for a missing folder or file; invalid_argument naming file, line, column and
@@ -76,14 +83,17 @@ class Profile {
   GradientStats gradient(double batch, std::int32_t epoch) const;
   /// Progress per iteration at global batch `batch` against an iteration at the initial batch: >= 1 from there on.
   double gain(double batch, std::int32_t epoch) const;
-  /// Iterations at the initial batch size after which `epochs` epochs are passed; epochs in 1..epochs().
+  /// Iterations at the initial batch size after which `epochs` epochs are passed; epochs in 1..epochs(), else clamped.
   double progress_after(std::int32_t epochs) const;
-  /// Cumulative optimizer steps at a global batch at the end of epoch `epoch` (0 = the first), linear between tables.
+  /// Cumulative optimizer steps at a global batch at the end of epoch `epoch` (0 = the first), linear between tables,
+  /// clamped to them.
   double iterations(double batch, std::int32_t epoch) const;
 
  private:
-  struct Tables;
-  std::shared_ptr<const Tables> tables_;
+  friend class ProfileSet;
+  explicit Profile(std::shared_ptr<const ProfileTables> tables) : tables_(std::move(tables)) {}
+
+  std::shared_ptr<const ProfileTables> tables_;
 };
 
 /// Profiles by name.
@@ -91,7 +101,8 @@ class ProfileSet {
  public:
   /// The profiles compiled into the program (bert, cifar10, deepspeech2, imagenet, ncf, yolov3). Read once.
   static const ProfileSet& built_in();
-  /// One folder an application. Errors: those of Profile::read(); not_found if there is none.
+  /// One folder an application. Left out: folders with neither a placement table nor a validation file, and
+  /// placeholders, whose placement table has only zeros. Errors: those of Profile::read(); not_found if there is none.
   static Result<ProfileSet> read(const std::filesystem::path& folder);
 
   /// nullptr if unknown.
