@@ -1,8 +1,11 @@
 #include "ebb/policies/all.h"
 
+#include "ebb/policies/afs/afs.h"
 #include "ebb/policies/backfill/backfill.h"
 #include "ebb/policies/drf/drf.h"
 #include "ebb/policies/fifo/fifo.h"
+#include "ebb/policies/lyra/lyra.h"
+#include "ebb/policies/optimus/optimus.h"
 #include "ebb/policies/srtf/srtf.h"
 #include "ebb/policies/tiresias/tiresias.h"
 
@@ -15,6 +18,9 @@ sched::Registry all() {
   register_srtf(registry);
   register_tiresias(registry);
   register_drf(registry);
+  register_optimus(registry);
+  register_afs(registry);
+  register_lyra(registry);
   return registry;
 }
 

@@ -143,8 +143,11 @@ PlanView plan_view(const State& state, Time now) {
 }
 
 Allocation place_packed(const State& state, JobId job, GpuCount gpus, std::vector<GpuCount>& left) {
+  return place_packed_in(state, best_option(state, job, left), gpus, left);
+}
+
+Allocation place_packed_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left) {
   const Capacity& capacity = state.capacity();
-  const GroupMask groups = best_option(state, job, left);
   Allocation allocation;
   while (gpus > 0) {
     std::optional<NodeId> tightest;
@@ -162,7 +165,10 @@ Allocation place_packed(const State& state, JobId job, GpuCount gpus, std::vecto
 }
 
 Allocation place_emptiest(const State& state, JobId job, GpuCount gpus, std::vector<GpuCount>& left) {
-  const GroupMask groups = best_option(state, job, left);
+  return place_emptiest_in(state, best_option(state, job, left), gpus, left);
+}
+
+Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left) {
   Allocation allocation;
   while (gpus > 0) {
     const std::optional<NodeId> node = emptiest(state.capacity(), groups, left);

@@ -31,6 +31,9 @@ using TrainingPlan = std::vector<std::pair<JobId, Allocation>>;  ///< one entry 
 Allocation place_packed(const State& state, JobId job, GpuCount gpus, std::vector<GpuCount>& left);
 /// The same, but always all that is wanted and there from the node with most free GPUs (lowest first).
 Allocation place_emptiest(const State& state, JobId job, GpuCount gpus, std::vector<GpuCount>& left);
+/// The same in groups that the caller chose: those of one GPU type.
+Allocation place_packed_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left);
+Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left);
 
 /// Carries the plan out. Allocations of illegal size are cut to the next legal one, from their end. With
 /// Turn::serving().strip, training leaves every node that hosts a replica.

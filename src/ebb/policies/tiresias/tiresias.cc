@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ebb/base/check.h"
+#include "ebb/policies/tiresias/pollux_variant.h"
 #include "ebb/sched/room.h"
 
 namespace ebb::policies {
@@ -364,6 +365,12 @@ Result<std::unique_ptr<Policy>> make(const PolicyArguments& arguments) {
                   settings.limits[i], settings.limits[i - 1]);
     }
   }
+  if (arguments.options.get<std::string>("variant") == "pollux") {
+    if (settings.promote > 0) {
+      return fail(ErrorCode::invalid_argument, "option promote: variant=pollux never promotes; leave it at 0");
+    }
+    return make_pollux_variant(settings.limits.empty() ? std::nullopt : std::optional(settings.limits.front()));
+  }
   return std::make_unique<Tiresias>(arguments.placement, std::move(settings));
 }
 
@@ -400,6 +407,11 @@ void register_tiresias(Registry& registry) {
                "when a demotion wakes the scheduler: by the reference's formula ((limit - run time) / GPUs ahead), or "
                "exactly when the limit is reached",
                {"reference", "exact"}},
+              {"variant",
+               std::string("tiresias"),
+               "rules of the paper's own simulator, or those of the two queues with which Pollux and DeepBoot compare: "
+               "the first of `limits` counts, jobs have the size that they asked for on the emptiest nodes",
+               {"tiresias", "pollux"}},
           },
       .make = make,
   });

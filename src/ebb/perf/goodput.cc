@@ -1,0 +1,110 @@
+#include "ebb/perf/goodput.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ebb/perf/network.h"
+
+namespace ebb::perf {
+namespace {
+
+constexpr int kCandidates = 50;
+constexpr double kSlack = 1e-8;  // what rounding may add to a whole number before it counts as the next
+
+double round_up(double x) {
+  return std::ceil(x - kSlack);
+}
+
+// How many samples of one GPU and step: micro-steps so that each fits the memory.
+BatchChoice split(double local, BatchSize local_max, bool at_least_two) {
+  double accumulation = std::max(round_up(local / local_max) - 1, 0.0);
+  // One GPU has no gradients of others to estimate the noise from; it compares micro-steps.
+  if (at_least_two) accumulation = std::max(accumulation, 1.0);
+  const double atomic = round_up(local / (accumulation + 1));
+  return {static_cast<BatchSize>(atomic), static_cast<std::int32_t>(accumulation)};
+}
+
+// The most samples of one GPU and micro-step within the largest global batch.
+std::int64_t atomic_cap(const BatchLimits& limits, GpuCount replicas, std::int32_t accumulation) {
+  return limits.largest / (std::int64_t{replicas} * (accumulation + 1));
+}
+
+// Samples/s on one placement; what does not depend on the batch is computed once.
+class Speed {
+ public:
+  Speed(const ThroughputParams& params, std::int32_t nodes, GpuCount replicas)
+      : params_(params),
+        replicas_(replicas),
+        network_power_(
+            std::pow(network_time(params, network_of(nodes, replicas), beyond_two(replicas)), params.gamma)) {}
+
+  double operator()(const BatchChoice& choice) const {
+    const double compute = params_.alpha_c + params_.beta_c * choice.atomic;
+    const double step = std::exp(std::log(std::pow(compute, params_.gamma) + network_power_) / params_.gamma);
+    const double total = choice.accumulation * compute + step;
+    return total > 0 ? static_cast<double>(global_batch(replicas_, choice)) / total : 0;
+  }
+
+ private:
+  const ThroughputParams& params_;
+  GpuCount replicas_;
+  double network_power_;
+};
+
+}  // namespace
+
+double gain_of(const GradientStats& gradient, double batch, double initial) {
+  const double denominator = gradient.var / (batch / initial) + gradient.sqr;
+  return denominator > 0 ? (gradient.var + gradient.sqr) / denominator : 1;
+}
+
+double Goodput::throughput(std::int32_t nodes, GpuCount replicas, const BatchChoice& choice) const {
+  return Speed(params, nodes, replicas)(choice);
+}
+
+double Goodput::efficiency(double batch) const {
+  return gain_of(gradient, batch, limits.initial) / (batch / limits.initial);
+}
+
+Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
+  Best best;
+  if (!limits.known() || replicas < 1 || nodes < 1) return best;
+  const double smallest = std::max<double>(limits.initial, static_cast<double>(limits.local_min) * replicas);
+  if (smallest > limits.largest) return best;
+  const Speed speed(params, nodes, replicas);
+  // 50 multiplications drift by some 1e-14, far below the slack of round_up().
+  const double ratio = std::pow(limits.largest / smallest, 1.0 / (kCandidates - 1));
+  double batch = smallest;
+  BatchChoice last;
+  for (int i = 0; i < kCandidates; ++i, batch *= ratio) {
+    if (i == kCandidates - 1) batch = limits.largest;
+    const double local = batch / replicas;
+    const BatchChoice choice =
+        split(local, limits.local_max, replicas == 1 && local > static_cast<double>(limits.initial) + kSlack);
+    // Small ranges give the same choice many times; only the first could win.
+    if (choice == last) continue;
+    last = choice;
+    if (choice.atomic < limits.local_min || choice.atomic > limits.local_max) continue;
+    const auto capped = std::min<std::int64_t>(choice.atomic, atomic_cap(limits, replicas, choice.accumulation));
+    if (capped < limits.local_min) continue;
+    const double goodput = speed(choice) * efficiency(static_cast<double>(global_batch(replicas, choice)));
+    if (goodput > best.goodput) best = {goodput, {static_cast<BatchSize>(capped), choice.accumulation}};
+  }
+  return best;
+}
+
+BatchChoice batch_for_target(const BatchLimits& limits, GpuCount replicas, double target) {
+  if (!limits.known()) {
+    const double atomic = std::clamp<double>(round_up(target / replicas), 1, std::numeric_limits<BatchSize>::max());
+    return {static_cast<BatchSize>(atomic), 0};
+  }
+  target = std::min<double>(target, limits.largest);
+  const double local = std::max(round_up(target / replicas), 1.0);
+  BatchChoice choice = split(local, limits.local_max, replicas == 1 && target > limits.initial);
+  const auto capped = std::min<std::int64_t>(choice.atomic, atomic_cap(limits, replicas, choice.accumulation));
+  choice.atomic = static_cast<BatchSize>(std::clamp<std::int64_t>(capped, limits.local_min, limits.local_max));
+  return choice;
+}
+
+}  // namespace ebb::perf
