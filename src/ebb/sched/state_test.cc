@@ -47,7 +47,7 @@ TEST_F(Fold, AccountsForALifeWithAPreemption) {
   ok(Decision(Preempt{0}), 30);
   ok(Event(JobStopped{0, std::chrono::seconds(20)}), 35);
   run(0, {{1, 4}}, 40);
-  ok(Event(JobFinished{0}), 100);
+  ok(Event(JobFinished{0, {}}), 100);
   const JobState& job = state_.job(0);
   EXPECT_EQ(job.phase, JobPhase::finished);
   EXPECT_EQ(job.first_start, at(10));
@@ -66,11 +66,11 @@ TEST_F(Fold, NeverGivesAGpuTwice) {
   ok(Decision(Start{1, {{0, 1}, {1, 1}}}), 2);
 }
 
-TEST_F(Fold, GangsAreWholeAndAllocationsInOrder) {
+TEST_F(Fold, GangsAreWholeAndNodesNamedOnce) {
   submit(0, 4);
-  refused(Decision(Start{0, {{0, 3}}}), 1, "a gang is whole or not");
-  refused(Decision(Start{0, {{1, 2}, {0, 2}}}), 1, "in order of node");
-  refused(Decision(Start{0, {{0, 2}, {0, 2}}}), 1, "in order of node");
+  refused(Decision(Start{0, {{0, 3}}}), 1, "runs on 4 to 4 GPUs (rigid), the decision gives it 3");
+  refused(Decision(Start{0, {{0, 2}, {0, 2}}}), 1, "names a node twice or with no GPU");
+  refused(Decision(Start{0, {{0, 4}, {1, 0}}}), 1, "names a node twice or with no GPU");
   refused(Decision(Start{0, {{7, 4}}}), 1, "the cluster has 2 nodes");
   refused(Decision(Start{5, {{0, 4}}}), 1, "never submitted");
 }
@@ -78,12 +78,12 @@ TEST_F(Fold, GangsAreWholeAndAllocationsInOrder) {
 TEST_F(Fold, RefusesWhatDoesNotFitThePhase) {
   submit(0, 1);
   refused(Event(JobStarted{0, at(1)}), 1, "which is waiting");
-  refused(Event(JobFinished{0}), 1, "which is waiting");
+  refused(Event(JobFinished{0, {}}), 1, "which is waiting");
   refused(Decision(Preempt{0}), 1, "which is waiting");
   run(0, {{0, 1}}, 1);
   refused(Decision(Start{0, {{1, 1}}}), 2, "which is running");
   refused(Event(JobStopped{0, {}}), 2, "which is running");
-  ok(Event(JobFinished{0}), 3);
+  ok(Event(JobFinished{0, {}}), 3);
   refused(Event(JobFailed{0, {}}), 4, "which is finished");
   refused(Event(Tick{}), 2, "time runs backwards");
   refused(Event(JobSubmitted{3, test_job(1)}), 5, "the next number is 1");
@@ -101,7 +101,7 @@ TEST_F(Fold, GpusOfAStoppingJobArePromisedButNotFree) {
   EXPECT_TRUE(state_.launchable().empty());
   refused(Event(JobStarted{1, at(3)}), 3, "which is starting");  // its GPUs are still held by job 0
   ok(Event(JobStopped{0, {}}), 4);
-  EXPECT_EQ(state_.launchable(), std::vector<JobId>{1});
+  EXPECT_EQ(state_.launchable(), std::vector<Holder>{Holder::job(1)});
   ok(Event(JobStarted{1, at(5)}), 5);
 }
 
@@ -118,7 +118,7 @@ TEST_F(Fold, APromiseIsMetFromSeveralHoldersAndGivenBackOnFailure) {
   EXPECT_TRUE(state_.launchable().empty());
   ok(Event(JobFailed{2, {}}), 4);  // the start is given up half way
   EXPECT_EQ(state_.capacity().available(0), 4);
-  ok(Event(JobFinished{1}), 5);  // it finished before it could be stopped
+  ok(Event(JobFinished{1, {}}), 5);  // it finished before it could be stopped
   EXPECT_EQ(state_.gpus_held(), 0);
   EXPECT_EQ(state_.job(2).failures, 1U);
 }
