@@ -5,9 +5,10 @@
 ///
 ///   step(events of one time, now) -> decisions, reasons, next_wake_at
 ///
-/// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h); if
-/// one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler gives the recorded
-/// decisions again. Copying a Scheduler forks it. Not thread-safe; different Schedulers are independent.
+/// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h);
+/// if one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler
+/// gives the recorded decisions again. Copying a Scheduler forks it. Not thread-safe; different Schedulers are
+/// independent.
 
 #include <memory>
 #include <optional>
@@ -27,7 +28,8 @@ struct StepResult {
   std::vector<Decision> decisions;
   /// Jobs that began to wait and were not started by this step, with the reason; explain() tells it at any later time.
   std::vector<std::pair<JobId, Reason>> reasons;
-  /// When the policy wants to decide even if nothing happens before; stands until the next tick.
+  /// When the policy wants to decide, or a replica falls asleep whose GPUs a waiting job could use, even if nothing
+  /// happens before; stands until the next tick.
   std::optional<Time> next_wake_at;
   /// When services want to be looked after (by a Timer event, no tick) even if nothing happens before.
   std::optional<Time> serve_at;
@@ -69,6 +71,7 @@ class Scheduler {
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
   void yield_sleepers(Turn& turn) const;
+  std::optional<Time> next_sleeper(Time now) const;
 
   SchedulerConfig config_;
   State state_;

@@ -20,7 +20,7 @@ enum class Reclaim : std::uint8_t {
 enum class KeepAlive : std::uint8_t {
   none,       ///< not at all: it is stopped
   constants,  ///< min(base + bonus x hits, limit) x factor
-  learned,    ///< nine of ten gaps between the last arrivals at the service, within base and limit x factor
+  learned,    ///< nine of ten gaps between the last arrivals at the service, within (base and limit) x factor
 };
 
 struct ServingOptions {

@@ -92,7 +92,8 @@ Result<void> State::apply(const JobSubmitted& e, Time now) {
 Result<void> State::apply(const JobStarted& e, Time now) {
   EBB_RETURN_IF_ERROR(require_job(e.job, "start"));
   JobState& job = jobs_[e.job];
-  EBB_RETURN_IF_ERROR(require_phase(e.job, "start", job.phase == JobPhase::starting && job.promised == 0));
+  EBB_RETURN_IF_ERROR(
+      require_phase(e.job, "start", job.training() && job.phase == JobPhase::starting && job.promised == 0));
   job.phase = JobPhase::running;
   --starting_;
   std::erase(launchable_, Holder::job(e.job));
@@ -107,6 +108,7 @@ Result<void> State::apply(const JobStarted& e, Time now) {
 // The processes of a job come to be on GPUs (sign 1) or leave them (sign -1).
 void State::occupy(JobId id, const Allocation& allocation, int sign, Time now) {
   JobState& job = jobs_[id];
+  if (job.changes()) times_.resizing += job.gpu_time_until(now) - job.gpu_time;
   job.gpu_time = job.gpu_time_until(now);
   job.occupied_since = now;
   for (const NodeShare& share : allocation) {
@@ -132,14 +134,23 @@ void State::end_pause(JobState& job, Time now) {
   job.productive_at = now;
 }
 
-void State::tell_met(const MetPromises& met) {
+// It is told to give up GPUs or to move: nothing useful is done until it runs again.
+void State::begin_change(JobState& job, JobPhase phase, Time now) {
+  end_pause(job, now);
+  job.gpu_time = job.gpu_time_until(now);
+  job.occupied_since = now;
+  job.told_at = now;
+  job.phase = phase;
+}
+
+void State::tell_met(const MetPromises& met, Time now) {
   for (const auto& [holder, gpus] : met) {
     bool whole = false;
     if (holder.kind == Holder::Kind::replica) {
       ReplicaState& replica = replicas_[holder.id];
       replica.promised -= gpus;
       whole = replica.promised == 0;
-      replica.since = latest_;
+      replica.since = now;
     } else {
       JobState& job = jobs_[holder.id];
       job.promised -= gpus;
@@ -158,9 +169,7 @@ void State::let_go(JobId id, Time now) {
     --starting_;
   } else {
     job.held += now - job.held_since;
-    end_pause(job, now);
-    job.gpu_time = job.gpu_time_until(now);
-    job.occupied_since = now;
+    if (!job.changes()) end_pause(job, now);
     if (job.phase == JobPhase::resizing) {
       // It is on what it keeps and on what it still gives back.
       const Allocation kept = kept_of(job);
@@ -177,7 +186,7 @@ void State::let_go(JobId id, Time now) {
   }
   job.promised = 0;
   std::erase(launchable_, Holder::job(id));
-  tell_met(met);
+  tell_met(met, now);
   remove_holding(id);
   job.allocation.clear();
 }
@@ -232,15 +241,12 @@ Result<void> State::apply(const JobShrunk& e, Time now) {
   EBB_RETURN_IF_ERROR(require_job(e.job, "shrinking"));
   JobState& job = jobs_[e.job];
   EBB_RETURN_IF_ERROR(require_phase(e.job, "shrinking", job.phase == JobPhase::resizing && !job.departing.empty()));
-  const Time productive_at = job.productive_at;
-  end_pause(job, now);
   occupy(e.job, job.departing, -1, now);
-  if (productive_at > now) begin_pause(job, productive_at, now);
   MetPromises met;
   capacity_.release(job.departing, /*releasing=*/true, met);
   job.departing.clear();
   if (job.promised == 0) launchable_.push_back(Holder::job(e.job));
-  tell_met(met);
+  tell_met(met, now);
   return {};
 }
 
@@ -249,7 +255,6 @@ Result<void> State::apply(const JobResized& e, Time now) {
   JobState& job = jobs_[e.job];
   EBB_RETURN_IF_ERROR(
       require_phase(e.job, "resizing", job.phase == JobPhase::resizing && job.departing.empty() && job.promised == 0));
-  end_pause(job, now);
   occupy(e.job, job.arriving, 1, now);
   job.arriving.clear();
   begin_pause(job, e.productive_at, now);
@@ -427,20 +432,18 @@ Result<void> State::apply(const Resize& d, Time now) {
     gpus_held_ += job.gpus;
     job.departing = std::move(changes[i].departing);
     job.arriving = std::move(changes[i].arriving);
-    job.progress = job.progress_until(now);
-    job.useful_since = std::max(job.useful_since, now);
-    job.phase = JobPhase::resizing;
+    begin_change(job, JobPhase::resizing, now);
     ++job.resizes;
     if (job.departing.empty() && job.promised == 0) launchable_.push_back(Holder::job(d.targets[i].job));
   }
   return {};
 }
 
-Result<void> State::apply(const Preempt& d, Time) {
+Result<void> State::apply(const Preempt& d, Time now) {
   EBB_RETURN_IF_ERROR(require_job(d.job, "decision to preempt"));
   JobState& job = jobs_[d.job];
   EBB_RETURN_IF_ERROR(require_phase(d.job, "decision to preempt", job.phase == JobPhase::running && job.training()));
-  job.phase = JobPhase::stopping;
+  begin_change(job, JobPhase::stopping, now);
   ++job.preemptions;
   capacity_.begin_release(job.allocation);
   return {};

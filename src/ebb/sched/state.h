@@ -12,6 +12,7 @@
 ///   - a replica is in one phase; the GPUs of one that serves or is protected are nobody else's
 ///   - GPU-seconds are conserved: those held over time are those of the jobs
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -55,6 +56,7 @@ struct JobState {
   Time held_since{};     ///< while it holds GPUs: when the present incarnation was started
   Time productive_at{};  ///< while it runs: when useful work goes on after its last start or resize
   Time useful_since{};   ///< while it runs: from when `progress` grows with `speed`
+  Time told_at{};        ///< while resizing or stopping: when it was told to; it has done nothing useful since
   double speed = 1;      ///< useful seconds a second, as last reported
   std::optional<Time> end;
   Duration pending{};                       ///< waiting, over all closed waits
@@ -74,6 +76,8 @@ struct JobState {
   bool holds() const { return phase >= JobPhase::starting && phase <= JobPhase::stopping; }
   /// Its processes exist.
   bool incarnate() const { return phase >= JobPhase::running && phase <= JobPhase::stopping; }
+  /// It was told to give up GPUs or to move.
+  bool changes() const { return phase == JobPhase::resizing || phase == JobPhase::stopping; }
   /// Time it held its GPUs, up to now.
   Duration held_until(Time now) const { return incarnate() ? held + (now - held_since) : held; }
   GpuNanoseconds gpu_time_until(Time now) const {
@@ -81,6 +85,7 @@ struct JobState {
   }
   /// Useful run time done, up to now.
   Duration progress_until(Time now) const {
+    if (changes()) now = std::min(now, told_at);
     if (!incarnate() || now <= useful_since) return progress;
     const Duration since = now - useful_since;
     if (speed == 1) return progress + since;
@@ -131,7 +136,7 @@ struct ServiceState {
 /// GPU-time spent by what the GPUs did.
 struct GpuTimes {
   GpuNanoseconds training = 0;  ///< held by training jobs
-  GpuNanoseconds resizing = 0;  ///< of it, without progress because of a start or resize
+  GpuNanoseconds resizing = 0;  ///< of it, without progress because of a start, resize or stop
   GpuNanoseconds lent = 0;      ///< of `training`, on GPUs of the serving pool
   GpuNanoseconds starting = 0;  ///< replicas that load
   GpuNanoseconds serving = 0;
@@ -236,10 +241,11 @@ class State {
   void begin_task(JobId job, Time now);
   void finish_task(JobId job, Time now);
   void let_go(JobId job, Time now);
-  void tell_met(const MetPromises& met);
+  void tell_met(const MetPromises& met, Time now);
   void occupy(JobId job, const Allocation& allocation, int sign, Time now);
   void begin_pause(JobState& job, Time productive_at, Time now);
   void end_pause(JobState& job, Time now);
+  void begin_change(JobState& job, JobPhase phase, Time now);
   static Allocation kept_of(const JobState& job);
   void add_waiting(JobId job);
   void remove_waiting(JobId job);

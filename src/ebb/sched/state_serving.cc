@@ -127,7 +127,9 @@ GpuTimes State::gpu_times(Time now) const {
   times.lent += static_cast<GpuNanoseconds>(gpus_lent_) * (now - latest_).count();
   for (const JobId id : holding_) {
     const JobState& job = jobs_[id];
-    if (job.incarnate() && job.productive_at > now) {
+    if (job.changes()) {
+      times.resizing += job.gpu_time_until(now) - job.gpu_time;
+    } else if (job.incarnate() && job.productive_at > now) {
       times.resizing -= static_cast<GpuNanoseconds>((job.productive_at - now).count()) * job.occupied;
     }
   }
@@ -289,7 +291,7 @@ Result<void> State::apply(const ReplicaStopped& e, Time now) {
   gpus_serving_ -= replica.place.gpus;
   std::erase(service.replicas, e.replica);
   live_replicas_.erase(std::lower_bound(live_replicas_.begin(), live_replicas_.end(), e.replica));
-  tell_met(met);
+  tell_met(met, now);
   return {};
 }
 

@@ -26,8 +26,15 @@ constexpr std::uint64_t kMaxIdleBatches = 100'000;
 constexpr std::uint64_t kMaxVainStops = 10'000;
 constexpr std::uint64_t kProgressEvery = 4096;
 
+// When the first job or the first demand of a service comes.
 Time start_of(const Workload& workload) {
-  return workload.jobs.empty() ? Time() : workload.jobs.front().submit;
+  std::optional<Time> start;
+  if (!workload.jobs.empty()) start = workload.jobs.front().submit;
+  for (const ServiceLoad& service : workload.services) {
+    if (service.requests.empty()) continue;
+    start = std::min(start.value_or(service.requests.front().at), service.requests.front().at);
+  }
+  return start.value_or(Time());
 }
 
 // Later than `at` by seconds of running, at least so that nothing is left of them.
@@ -200,6 +207,25 @@ std::uint64_t Engine::stamp_of(const Event& event) const {
   return 0;
 }
 
+// Whether a fault of this very moment makes a confirmation void.
+bool Engine::is_broken(const Event& confirmed) const {
+  const auto any_in_batch = [&](const auto& test) { return std::any_of(batch_.begin(), batch_.end(), test); };
+  const auto of_job = [&](JobId id) {
+    return any_in_batch([&](const Event& event) {
+      const auto* failed = std::get_if<JobFailed>(&event);
+      return failed != nullptr && failed->job == id;
+    });
+  };
+  if (const auto* stopped = std::get_if<JobStopped>(&confirmed)) return of_job(stopped->job);
+  if (const auto* shrunk = std::get_if<JobShrunk>(&confirmed)) return of_job(shrunk->job);
+  if (const auto* failed = std::get_if<JobFailed>(&confirmed)) return of_job(failed->job);
+  const auto* ready = std::get_if<ReplicaReady>(&confirmed);
+  return ready != nullptr && any_in_batch([&](const Event& event) {
+           const auto* lost = std::get_if<ReplicaStopped>(&event);
+           return lost != nullptr && lost->replica == ready->replica;
+         });
+}
+
 // Nothing but replicas that become ready: no business of the scheduler.
 bool Engine::is_quiet(Time now, bool tick) const {
   const bool due = tick || (arrived_ < workload_.jobs.size() && workload_.jobs[arrived_].submit == now) ||
@@ -217,6 +243,7 @@ Result<void> Engine::batch(Time now) {
   now_ = now;
   batch_.clear();
   const std::size_t arrived_before = arrived_;
+  const std::size_t demand_before = demand_taken_;
   const std::uint64_t done_before = jobs_done_;
   const bool idle = (state().holding_count() == 0 && state().active_tasks() == 0) || now == last_batch_;
   last_batch_ = now;
@@ -226,17 +253,16 @@ Result<void> Engine::batch(Time now) {
   const bool quiet = is_quiet(now, tick);
   if (!quiet) {
     take_ends();
-    if (tick || serves()) {
-      advance_training();
-      report_training();
-    }
+    // Whoever a fault breaks has run until then.
+    if (tick || serves() || faults_.next() == now) advance_training();
+    if (tick || serves()) report_training();
   }
   take_faults();
   for (; !answers_.empty() && answers_.top().at == now; answers_.pop()) batch_.emplace_back(answers_.top().plan);
   while (!confirmations_.empty() && confirmations_.top().at == now) {
     Confirmation confirmation = confirmations_.top();
     confirmations_.pop();
-    if (is_void(confirmation)) continue;
+    if (is_void(confirmation) || is_broken(confirmation.event)) continue;
     if (const auto* ready = std::get_if<ReplicaReady>(&confirmation.event)) {
       if (const auto task = state().replica(ready->replica).task) start_task(*task, now);
     }
@@ -245,7 +271,8 @@ Result<void> Engine::batch(Time now) {
   }
   take_demand();
   take_arrivals();
-  idle_batches_ = idle && jobs_done_ == done_before && arrived_ == arrived_before ? idle_batches_ + 1 : 0;
+  const bool nothing_new = jobs_done_ == done_before && arrived_ == arrived_before && demand_taken_ == demand_before;
+  idle_batches_ = idle && nothing_new ? idle_batches_ + 1 : 0;
   changed_since_tick_ = changed_since_tick_ || !batch_.empty();
   if (tick) {
     batch_.emplace_back(Tick{});
@@ -480,7 +507,6 @@ Result<void> Engine::carry_out() {
 void Engine::obey(const Decision& decision) {
   if (const auto* preempt = std::get_if<Preempt>(&decision)) {
     const JobId id = preempt->job;
-    if (processes_[id]) processes_[id]->keep();
     const Duration kept = processes_[id] ? processes_[id]->progress() : state().job(id).progress_until(now_);
     count_stop(id, kept);
     stop_training(id, JobStopped{id, kept});
@@ -550,7 +576,7 @@ void Engine::launch_job(JobId id) {
   const Duration cost = charged ? options_.resize_cost.of(costs, starts ? 0 : gpus_before_[id], job.gpus) : Duration(0);
   // One sum at a time, each far inside 64 bits; beyond the end of time the run ends with an error.
   const Time productive_at = std::min(now_ + cost, kEndOfTime);
-  const Duration progress = process != nullptr ? process->progress() : job.progress;
+  const Duration progress = process != nullptr ? process->progress() : job.progress_until(now_);
   if (starts) {
     batch_.emplace_back(JobStarted{id, productive_at});
   } else {
@@ -612,10 +638,13 @@ Duration Engine::surviving_progress(JobId id) {
   const auto& interval = options_.faults.checkpoint_interval;
   if (processes_[id]) {
     TrainingProcess& process = *processes_[id];
+    // A gang that did not run yet, or was killed before it was gone, has nothing more to lose.
+    if (!job.incarnate() || !process.placed()) return process.progress();
+    const Time until = job.changes() ? job.told_at : now_;
     if (!interval) {
       process.fall_back();
-    } else if (now_ > job.productive_at) {
-      process.lose(to_seconds((now_ - job.productive_at) % *interval));
+    } else if (until > job.productive_at && *interval > Duration(0)) {
+      process.lose(to_seconds((until - job.productive_at) % *interval));
     }
     process.place({});
     return process.progress();
