@@ -4,7 +4,7 @@
 //   reported
 //           since the last tick (their estimates are computed anew, within the step)
 //   ATS-I   between ticks: 1 or 8 inference tasks arrive, and GPUs are taken back from training
-// and, at each tick of the exact solver, the objectives of both solvers on the same values.
+// and, at each tick of the exact solver, the objectives of both solvers; last, what the two placements are worth.
 // usage: bench_ats [TICKS]
 
 #include <fmt/format.h>
@@ -19,7 +19,6 @@
 #include "ebb/perf/goodput.h"
 #include "ebb/perf/profile.h"
 #include "ebb/policies/all.h"
-#include "ebb/policies/deepboot/placing.h"
 #include "ebb/policies/deepboot/sizing.h"
 #include "ebb/sched/knapsack_greedy.h"
 #include "ebb/sched/scheduler.h"
@@ -78,6 +77,7 @@ class Driver {
     for (const Decision& decision : result_.decisions) {
       if (const auto* resize = std::get_if<Resize>(&decision)) resized_ += resize->targets.size();
     }
+    for (const JobId id : scheduler_.state().holding()) moved_ += gpus_in(scheduler_.state().job(id).arriving);
     confirm();
     return ms;
   }
@@ -117,6 +117,8 @@ class Driver {
   Time now() const { return now_; }
   std::size_t resized() const { return resized_; }
   std::size_t reclaimed() const { return reclaimed_; }
+  /// GPUs that resized jobs took.
+  std::int64_t moved() const { return moved_; }
 
  private:
   static sched::Scheduler make(const std::string& solver, const std::string& place) {
@@ -210,6 +212,7 @@ class Driver {
   sched::StepResult result_;
   std::size_t resized_ = 0;
   std::size_t reclaimed_ = 0;
+  std::int64_t moved_ = 0;
 };
 
 void print(const std::string& what, const std::vector<double>& ms) {
@@ -224,18 +227,47 @@ struct Objectives {
   double worst = 1;  // incremental / exact
 };
 
-// Both solvers on what the next tick will see.
+// Both solvers on what the next tick will see, each on the sizes that it looks at.
 void compare(const Driver& driver, sched::Estimator& estimator, Objectives& sums) {
   const sched::PlanView view = sched::plan_view(driver.state(), driver.now());
-  const auto candidates = policies::deepboot::value_sizes(driver.state(), estimator, view, driver.now(), {}, {});
-  std::vector<sched::KnapsackGroup> groups;
-  for (const auto& candidate : candidates) groups.push_back(candidate.values);
-  const auto estimate = sched::estimate_group_knapsack(groups, view.total);
+  const auto groups_for = [&](bool exact) {
+    policies::deepboot::SizingOptions options;
+    options.exact = exact;
+    std::vector<sched::KnapsackGroup> groups;
+    for (auto& candidate :
+         policies::deepboot::value_sizes(driver.state(), estimator, view, driver.now(), options, {})) {
+      groups.push_back(std::move(candidate.values));
+    }
+    return groups;
+  };
+  const auto groups = groups_for(true);
   const double exact = sched::knapsack_value(groups, sched::solve_group_knapsack(groups, view.total));
+  const double incremental = sched::estimate_group_knapsack(groups_for(false), view.total).value;
   sums.exact += exact;
-  sums.incremental += estimate.value;
-  sums.bound += estimate.bound;
-  sums.worst = std::min(sums.worst, estimate.value / exact);
+  sums.incremental += incremental;
+  sums.bound += sched::estimate_group_knapsack(groups, view.total).bound;
+  sums.worst = std::min(sums.worst, incremental / exact);
+}
+
+// What each placement of changed jobs makes of the sizes: the speed-ups on the nodes that jobs really are on.
+void compare_placements(int ticks) {
+  for (const char* place : {"scratch", "incremental"}) {
+    Driver driver("exact", place);
+    sched::Estimator estimator(driver.state().capacity().spec(), nullptr, {.adapt_batch = true});
+    estimator.set_fair_share(4);
+    double sum = 0;
+    const std::int64_t moved = driver.moved();
+    for (int i = 0; i < ticks; ++i) {
+      driver.pass(0.1);
+      driver.tick();
+      driver.tasks(1);
+      for (const JobId id : driver.state().holding()) {
+        sum += estimator.speedup(driver.state(), id, driver.state().job(id).allocation);
+      }
+    }
+    fmt::print("place={}: sum of speed-ups as placed {:.3f}, {:.1f} GPUs a tick taken by resized jobs\n", place,
+               sum / ticks, static_cast<double>(driver.moved() - moved) / ticks);
+  }
 }
 
 }  // namespace
@@ -253,7 +285,7 @@ int main(int argc, char** argv) {
       const std::size_t resized = driver.resized();
       for (int i = 0; i < ticks; ++i) {
         driver.pass(share);
-        if (std::string(solver) == "exact" && share == 0.1) compare(driver, estimator, sums);
+        if (std::string(solver) == "exact" && share > 0.5) compare(driver, estimator, sums);
         ms.push_back(driver.tick());
       }
       print(fmt::format("ATS-T {}, {:.0f} % reported, {:.0f} resizes a tick", solver, 100 * share,
@@ -280,5 +312,6 @@ int main(int argc, char** argv) {
             ms);
     }
   }
+  compare_placements(ticks);
   return 0;
 }
