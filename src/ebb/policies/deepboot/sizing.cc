@@ -21,10 +21,10 @@ double age_s(const JobState& job, Time now) {
   return to_seconds(now - job.spec.submit);
 }
 
-// The sizes that the fast solver considers: the present one, those around it, and half and twice as many.
+// The sizes that the fast solver considers: the present one, those next to it, and twice as many.
 bool looked_at(GpuCount gpus, GpuCount present, GpuCount step) {
   const auto close = [&](GpuCount to) { return std::abs(gpus - to) < step; };
-  return close(present) || close(present - step) || close(present + step) || close(present / 2) || close(2 * present);
+  return close(present) || close(present - step) || close(present + step) || close(2 * present);
 }
 
 // Starts and resizes.

@@ -7,8 +7,8 @@
 ///   reference f = max(age - c restarts, 0) / (age + c): the share of its age not lost to changes, with one more
 ///   expected  f = max(T - cost, 0) / T: what is left of the time T to the next change
 ///
-/// The fast solver looks only at the present size, those next to it, half and twice as many: most of a tick's time goes
-/// into estimates of speed-ups.
+/// The fast solver looks only at the present size, those next to it and twice as many: most of a tick's time goes into
+/// estimates of speed-ups.
 ///
 /// Source: DeepBoot's simulator, policy `dp`.
 

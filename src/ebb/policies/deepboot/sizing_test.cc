@@ -152,7 +152,7 @@ TEST_F(Values, TheFastSolverLooksAtFewSizes) {
   for (std::size_t w = 0; w < candidates[1].values.value.size(); ++w) {
     if (candidates[1].values.value[w] != kNever) sizes.push_back(static_cast<int>(w) + 1);
   }
-  EXPECT_EQ(sizes, (std::vector{2, 3, 4, 5, 8}));
+  EXPECT_EQ(sizes, (std::vector{3, 4, 5, 8}));
   EXPECT_EQ(candidates[0].values.value.size(), 1U);
 }
 
