@@ -37,9 +37,9 @@ SimResult sample(const std::string& label, int jobs) {
     job.gpus = 1;
     job.submit = Time(seconds(100 * i));
     job.pending = seconds(60 * (i % 7));
-    job.held = seconds(600 + i);
+    job.gpu_seconds = (600 + i) * job.gpus;
     job.start = job.submit + job.pending;
-    job.end = *job.start + job.held;
+    job.end = *job.start + seconds(600 + i);
     run.jobs.push_back(job);
   }
   s.jobs_total = s.jobs_completed = static_cast<std::uint64_t>(jobs);
