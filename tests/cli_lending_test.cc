@@ -23,13 +23,13 @@ class CliLending : public CliTest {
   void expect_bad_services(const std::string& path, const std::vector<std::string>& words) const {
     expect_refused({"sim", "run", "--trace", trace_, "--cluster", "2x4", "--services", path}, words);
   }
-  void expect_bad_row(const std::string& header, const std::string& row, const std::vector<std::string>& words,
-                      const std::vector<std::string>& more = {}) const {
+  void expect_bad_row(const std::string& header, const std::string& row, const std::vector<std::string>& words) const {
     const std::string path = folder_.write("bad.csv", "job,submit_s,run_s,gpus," + header + "\n" + row + "\n");
-    std::vector<std::string> args = {"sim", "run", "--trace", path, "--cluster", "2x4"};
-    args.insert(args.end(), more.begin(), more.end());
+    std::vector<std::string> args = {"sim", "run", "--trace", path, "--cluster", cluster_};
     expect_refused(args, words);
   }
+
+  const char* cluster_ = "2x4";
 };
 
 TEST_F(CliLending, FlagsThatMakeNoSense) {
@@ -57,6 +57,7 @@ TEST_F(CliLending, ProfilesThatAreMissingOrBroken) {
   expect_bad(trace_, {"--profiles", trace_, "not a folder"});
   std::filesystem::create_directories(folder_ / "empty");
   expect_bad(folder_ / "empty", {"--profiles", "empty"});
+  std::filesystem::create_directories(folder_ / "profiles");
   std::filesystem::copy(std::string(EBB_SOURCE_DIR) + "/testdata/pollux/profiles/ncf", folder_ / "profiles/ncf",
                         std::filesystem::copy_options::recursive);
   const std::string good = folder_.read("profiles/ncf/placements.csv");
@@ -89,8 +90,8 @@ TEST_F(CliLending, SizesAndBatchesThatCannotBe) {
   expect_bad_row(batch, "a,0,10,4,10,5,1,10", {"bad.csv:2", "batch_largest 5 is less than batch_initial 10"});
   expect_bad_row(batch, "a,0,10,4,10,,,", {"bad.csv:2", "given together"});
   expect_bad_row(batch + ",batch_size", "a,0,10,4,10,60,8,10,70", {"bad.csv:2", "batch_size 70 is more than"});
-  expect_bad_row("sizing,min_gpus,application", "a,0,10,200,elastic,200,bert", {"'a'", "no number of GPUs fits"},
-                 {"--cluster", "64x8"});
+  cluster_ = "64x8";
+  expect_bad_row("sizing,min_gpus,application", "a,0,10,200,elastic,200,bert", {"'a'", "no number of GPUs fits"});
 }
 
 TEST_F(CliLending, SkipImpossibleKnowsElasticJobs) {

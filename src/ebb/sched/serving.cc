@@ -54,11 +54,11 @@ void Serving::run(Turn& turn, bool place) {
   for (const JobId task : turn.state().waiting_tasks()) {
     pending.push_back({*turn.state().find_service(turn.state().job(task).spec.application), task});
   }
+  std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
-  // A demand may come when there is nobody else.
-  const auto jobs = static_cast<GpuCount>(
-      std::max<std::size_t>(state.active_count() + state.waiting_tasks().size() + state.live_replicas().size(), 1));
+  // Training jobs, replicas, and what waits for one: at least one.
+  const auto jobs = static_cast<GpuCount>(state.active_count() + pending.size() + state.live_replicas().size());
   const GpuCount total = state.capacity().total_gpus();
   turn.estimator().set_fair_share((total + jobs - 1) / jobs);
   GpuFinder finder(turn, random_);
@@ -68,8 +68,11 @@ void Serving::run(Turn& turn, bool place) {
   }
   finder.commit();
   for (const auto& [one, node] : found) {
+    const auto warm = std::find(evicted.begin(), evicted.end(), one.service);
+    const bool is_warm = warm != evicted.end();
+    if (is_warm) evicted.erase(warm);
     turn.start_replica(one.service, {node, state.services()[one.service].spec.gpus}, one.task,
-                       keep_alive(one.service, 0));
+                       keep_alive(one.service, 0), is_warm);
   }
 }
 
