@@ -86,6 +86,8 @@ JobReport any_report() {
   report.progress = any_duration();
   report.speed = any_number();
   report.epoch = any_count();
+  report.fraction_done = any_number();
+  report.steps_done = any_number();
   report.most_gpus = any_gpus();
   report.gradient = {any_number(), any_number()};
   if (*rc::gen::arbitrary<bool>()) {
@@ -202,7 +204,9 @@ TEST(Journal, EveryNumberReadsBackBitByBit) {
     const auto back = read(write({{Time(), Event(report)}}));
     RC_ASSERT(back.has_value());
     const auto& again = std::get<JobReport>(std::get<Event>(back->at(0).what));
-    RC_ASSERT(std::bit_cast<std::uint64_t>(again.speed) == std::bit_cast<std::uint64_t>(report.speed));
+    for (const auto number : {&JobReport::speed, &JobReport::fraction_done, &JobReport::steps_done}) {
+      RC_ASSERT(std::bit_cast<std::uint64_t>(again.*number) == std::bit_cast<std::uint64_t>(report.*number));
+    }
   });
   EXPECT_TRUE(holds);
 }
