@@ -56,9 +56,9 @@ class Turn {
   void start(JobId job, Allocation allocation) { decide(Start{job, std::move(allocation)}); }
   void preempt(JobId job) { decide(Preempt{job}); }
   void resize(std::vector<Target> targets) { decide(Resize{std::move(targets)}); }
-  void start_replica(ServiceId service, NodeShare place, std::optional<JobId> task,
-                     std::optional<Duration> keep_alive) {
-    decide(StartReplica{static_cast<ReplicaId>(state_.replicas().size()), service, place, task, keep_alive});
+  void start_replica(ServiceId service, NodeShare place, std::optional<JobId> task, std::optional<Duration> keep_alive,
+                     bool warm = false) {
+    decide(StartReplica{static_cast<ReplicaId>(state_.replicas().size()), service, place, task, keep_alive, warm});
   }
   void serve(JobId task, ReplicaId replica, std::optional<Duration> keep_alive) {
     decide(Serve{task, replica, keep_alive});
@@ -100,6 +100,8 @@ class Policy {
   virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;
   /// The start is confirmed: the job runs since now.
   virtual void on_started(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
+  /// A resize is confirmed: the job runs on all of its new GPUs since now.
+  virtual void on_resized(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   /// The job no longer holds GPUs because it finished, failed or stopped; for the last two on_queued() follows.
   /// `state.job(job)` shows the job after the event.
   virtual void on_released(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
