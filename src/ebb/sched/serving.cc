@@ -54,8 +54,8 @@ void Serving::run(Turn& turn, bool place) {
   std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
-  const auto jobs =
-      static_cast<GpuCount>(state.active_count() + state.waiting_tasks().size() + state.live_replicas().size());
+  const auto jobs = static_cast<GpuCount>(
+      std::max<std::size_t>(state.active_count() + state.waiting_tasks().size() + state.live_replicas().size(), 1));
   const GpuCount total = state.capacity().total_gpus();
   turn.estimator().set_fair_share((total + jobs - 1) / jobs);
   GpuFinder finder(turn, random_);
@@ -127,7 +127,10 @@ void Serving::balance(Turn& turn, std::vector<Pending>& pending) const {
 std::optional<Time> Serving::next_wake(const State& state, Time now) const {
   bool lacks = !state.waiting_tasks().empty();
   for (const ServiceState& service : state.services()) lacks = lacks || service.demand > service.serving;
-  if (!lacks) return std::nullopt;
+  return lacks ? next_sleep(state, now) : std::nullopt;
+}
+
+std::optional<Time> Serving::next_sleep(const State& state, Time now) {
   std::optional<Time> next;
   for (const ReplicaId id : state.live_replicas()) {
     const ReplicaState& replica = state.replica(id);

@@ -169,8 +169,12 @@ JournalRecord any_record(int kind) {
       return {at, Decision(resize)};
     }
     case 24:
-      return {at, Decision(StartReplica{
-                      any_id(), any_id(), {any_id(), any_gpus()}, maybe(any_id()), maybe(any_duration())})};
+      return {at, Decision(StartReplica{any_id(),
+                                        any_id(),
+                                        {any_id(), any_gpus()},
+                                        maybe(any_id()),
+                                        maybe(any_duration()),
+                                        *rc::gen::arbitrary<bool>()})};
     case 25:
       return {at, Decision(Serve{any_id(), any_id(), maybe(any_duration())})};
     case 26:
