@@ -18,7 +18,33 @@ double gpu_seconds_of(sched::GpuNanoseconds time) {
   return static_cast<double>(time) / 1e9;
 }
 
+// When the first job or the first demand of a service comes.
+Time start_of(const Workload& workload) {
+  std::optional<Time> start;
+  if (!workload.jobs.empty()) start = workload.jobs.front().submit;
+  for (const ServiceLoad& service : workload.services) {
+    if (service.requests.empty()) continue;
+    start = std::min(start.value_or(service.requests.front().at), service.requests.front().at);
+  }
+  return start.value_or(Time());
+}
+
+std::size_t training_jobs_of(const Workload& workload) {
+  return static_cast<std::size_t>(std::count_if(workload.jobs.begin(), workload.jobs.end(),
+                                                [](const JobSpec& job) { return job.kind == JobKind::training; }));
+}
+
 }  // namespace
+
+Recorder::Recorder(const Workload& workload, Duration target_extra)
+    : start_(start_of(workload)),
+      last_(start_),
+      target_extra_(target_extra),
+      history_(training_jobs_of(workload)),
+      gpus_in_use_(start_),
+      queue_length_(start_),
+      gpus_serving_(start_),
+      gpus_lent_(start_) {}
 
 Distribution distribution_of(std::vector<double> seconds) {
   Distribution d;

@@ -17,16 +17,8 @@ namespace ebb::sim {
 
 class Recorder {
  public:
-  /// `start`: when the first thing happens. `training_jobs`: how many there will be.
-  Recorder(Time start, Duration target_extra, std::size_t training_jobs)
-      : start_(start),
-        last_(start),
-        target_extra_(target_extra),
-        history_(training_jobs),
-        gpus_in_use_(start),
-        queue_length_(start),
-        gpus_serving_(start),
-        gpus_lent_(start) {}
+  /// Of a run of `workload`, which begins with its first job or the first demand of a service.
+  Recorder(const Workload& workload, Duration target_extra);
 
   /// Before the events of a batch are folded: everything was as `state` shows it until `now`.
   void advance(const sched::State& state, Time now);
