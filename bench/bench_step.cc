@@ -79,7 +79,8 @@ class Driver {
     sched::StepResult ignored;
     check(scheduler_.step(events_, now_, ignored));
     events_.clear();
-    for (const JobId job : scheduler_.take_launchable()) {
+    for (const sched::Holder holder : scheduler_.take_launchable()) {
+      const JobId job = holder.id;
       events_.emplace_back(JobStarted{job, now_});
       const auto& state = scheduler_.state().job(job);
       ends_.emplace(now_ + (state.spec.run_time - state.progress), job, state.incarnations);

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "ebb/base/random.h"
@@ -70,7 +71,7 @@ Case random_case(std::uint64_t seed) {
   c.options.skip_impossible = true;
   c.options.seed = seed;
   if (random.below(3) == 0) c.options.round = std::chrono::seconds(1 + random.below(60));
-  if (random.below(3) == 0) c.options.resize_cost = std::chrono::seconds(random.below(30));
+  if (random.below(3) == 0) c.options.resize_cost.fixed = std::chrono::seconds(random.below(30));
   if (random.below(3) == 0) c.options.time = spec::TimeModel::seconds;
   if (random.below(4) == 0) c.options.set.emplace_back("charge_first_start", "true");
   const auto nodes = spec::parse_cluster(c.cluster).value().nodes.size();
@@ -109,10 +110,11 @@ void check_result(const Case& c, const sim::SimResult& result) {
     }
     // Work is conserved: it held its GPUs at least for its run time, and every moment it either waited or held.
     const Duration run = (c.workload.jobs[i].run_time + quantum / 2) / quantum * quantum;
-    RC_ASSERT(job.held >= run);
-    RC_ASSERT(*job.jct() == job.pending + job.held);
+    const Duration held(std::llround(job.gpu_seconds * 1e9 / job.gpus));
+    RC_ASSERT(held >= run);
+    RC_ASSERT(*job.jct() == job.pending + held);
     const bool disturbed = !c.options.faults.outages.empty() || c.options.faults.mtbf;
-    if (!disturbed && c.options.resize_cost == Duration(0)) RC_ASSERT(job.held == run);
+    if (!disturbed && c.options.resize_cost.fixed == Duration(0)) RC_ASSERT(held == run);
   }
 }
 
@@ -127,7 +129,7 @@ RC_GTEST_PROP(Property, InvariantsHoldAfterEveryStepAndReplayAgrees, ()) {
   hooks.after_step = [](const sched::State& state, Time) { return sched::check_invariants(state); };
   const auto result = sim::simulate(cluster, c.workload, c.options, policies::all(), hooks);
   // Where resuming costs more than a job may run at a time, a preemptive policy gets nowhere; the simulator says so.
-  if (!result && c.options.resize_cost > Duration(0) &&
+  if (!result && c.options.resize_cost.fixed > Duration(0) &&
       result.error().message.find("gets nowhere") != std::string::npos) {
     RC_SUCCEED("livelock found");
   }
@@ -162,7 +164,7 @@ class SlowWorld {
       }
       EBB_RETURN_IF_ERROR(sched::check_invariants(scheduler_.state()));
       EBB_RETURN_IF_ERROR(reasons_complete(events));
-      for (const JobId job : scheduler_.take_launchable()) launched_.push_back(job);
+      for (const sched::Holder holder : scheduler_.take_launchable()) launched_.push_back(holder.id);
     }
     return {};
   }

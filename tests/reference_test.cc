@@ -66,7 +66,7 @@ TEST_P(Reference, EveryJobEndsAtTheSameSecond) {
   options.policy = preset.policy.value();
   options.set = preset.options;
   options.time = preset.time.value();
-  options.resize_cost = preset.resize_cost.value();
+  options.resize_cost = perf::ResizeCost::parse(preset.resize_cost.value()).value();
   const auto result = sim::simulate(spec::parse_cluster(run.cluster).value(), workload, options, policies::all());
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_EQ(result->jobs.size(), expected.size());

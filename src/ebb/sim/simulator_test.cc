@@ -155,7 +155,7 @@ TEST(Simulator, RoundsDecideAtMultiplesOfTimeZero) {
 
 TEST(Simulator, ResizeCostIsForResumesUnlessFirstStartsAreCharged) {
   SimOptions options;
-  options.resize_cost = s(30);
+  options.resize_cost.fixed = s(30);
   spec::NodeOutage outage;
   outage.at = sched::at(40);
   outage.lasts = s(10);
@@ -198,7 +198,7 @@ TEST(Simulator, DecidingAtOneTimeForEverIsAnError) {
 
 TEST(Simulator, PreemptingBeforeAnythingIsDoneForEverIsAnError) {
   SimOptions options;
-  options.resize_cost = s(30);
+  options.resize_cost.fixed = s(30);
   options.set = {{"charge_first_start", "true"}};
   const auto result = run<ThrashingPolicy>(jobs({{0, 100, 4}, {0, 100, 4}}), options);
   ASSERT_FALSE(result);
