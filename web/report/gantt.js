@@ -87,7 +87,7 @@ const ebbGantt = (() => {
       const bar = Math.max(rowHeight - (rowHeight > 6 ? 2 : 1), 2);
       for (const span of job.spans) {
         const x = xOf(span.from);
-        const length = Math.max(xOf(span.to) - x, 0.5);
+        const length = Math.max(xOf(span.to) - x, 1);
         ctx.fillStyle = span.gpus > 0 ? colorOf(classOf(span.gpus), largest) : look().wait;
         if (span.gpus > 0) ctx.fillRect(x, y, length, bar);
         else ctx.fillRect(x, y + bar / 2 - Math.max(bar / 8, 0.5), length, Math.max(bar / 4, 1));
@@ -171,8 +171,8 @@ const ebbGantt = (() => {
     box.onblur = () => choose(null);
     box.onkeydown = (event) => {
       if (event.key === "Escape") choose(null);
-      const [down, across] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ||
-        [0, 0];
+      const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+      const [down, across] = moves[event.key] || [0, 0];
       if (down === 0 && across === 0) return;
       event.preventDefault();
       const clamp = (v, most) => Math.max(0, Math.min(v, most));

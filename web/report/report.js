@@ -410,8 +410,8 @@
     byId("gantt-choice").hidden = rows.length < 2;
     byId("jobs-section").hidden = shown.every((s) => s.run.histories && s.run.histories.length === 0);
     byId("jobs-hint").textContent = rows.length > 0
-      ? "A line for each training job in order of submission: thin where it waits, darker the more GPUs it is on. Point " +
-        "at it to read it."
+      ? "A line for each training job in order of submission: thin where it waits, in a stronger colour the more GPUs " +
+        "it is on. Point at it to read it."
       : "Drawn for runs of up to 400 training jobs with up to 20,000 changes of their GPUs; these have more.";
     drawGantt();
   }

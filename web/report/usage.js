@@ -49,7 +49,7 @@ const ebbUsage = (() => {
         ...used.map(([key]) => element("td", {}, f.percent(states[key] / total(states)),
           element("small", {}, `${hours(states[key])} h`))));
     });
-    box.replaceChildren(element("table", { className: "figures usage" },
+    box.replaceChildren(element("table", { className: "figures plain usage" },
       element("caption", { className: "visually-hidden" }, "GPU-hours by what the GPUs did"),
       element("thead", {}, head), element("tbody", {}, ...body)));
   }
@@ -57,7 +57,7 @@ const ebbUsage = (() => {
   // [name, value of the run's part, text]
   const INFERENCE = [
     ["Tasks", (i) => i.submitted, f.number],
-    ["completed", (i) => i.count, f.number],
+    ["Completed", (i) => i.count, f.number],
     ["Extra latency, mean", (i) => (i.count > 0 ? i.avg_extra_s : null), f.duration],
     ["Extra latency, p99", (i) => (i.count > 0 ? i.p99_extra_s : null), f.duration],
     ["Requests", (i) => i.requests, f.number],
@@ -79,7 +79,7 @@ const ebbUsage = (() => {
       return;
     }
     const used = columns.filter(([, value]) => known.some((s) => value(part(s.run)) !== 0));
-    box.replaceChildren(element("table", { className: "figures" },
+    box.replaceChildren(element("table", { className: "figures plain" },
       element("caption", { className: "visually-hidden" }, caption),
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Run"),
         ...used.map(([name]) => element("th", { scope: "col", className: "number" }, name)))),
