@@ -118,6 +118,9 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   if (tick) {
     if (!policy_->resizes()) yield_sleepers(turn);
     policy_->decide(turn);
+    // What a service keeps protected is there for training once it is asleep.
+    const bool wants = state_.waiting_count() > 0 || (policy_->resizes() && state_.active_count() > 0);
+    if (const auto asleep = wants ? Serving::next_sleep(state_, now) : std::nullopt) turn.wake_at(*asleep);
   }
   if (turn.error()) return tl::unexpected(*turn.error());
   if (tick && serving_.options().warm_after_eviction) {

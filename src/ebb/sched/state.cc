@@ -99,7 +99,8 @@ Result<void> State::apply(const JobStarted& e, Time now) {
   std::erase(launchable_, Holder::job(e.job));
   occupy(e.job, job.allocation, 1, now);
   job.held_since = now;
-  begin_pause(job, e.productive_at, now);
+  job.productive_at = e.productive_at;
+  job.useful_since = e.productive_at;
   job.pending += now - job.waiting_since;
   if (!job.first_start) job.first_start = now;
   return {};
@@ -108,9 +109,7 @@ Result<void> State::apply(const JobStarted& e, Time now) {
 // The processes of a job come to be on GPUs (sign 1) or leave them (sign -1).
 void State::occupy(JobId id, const Allocation& allocation, int sign, Time now) {
   JobState& job = jobs_[id];
-  if (job.changes()) times_.resizing += job.gpu_time_until(now) - job.gpu_time;
-  job.gpu_time = job.gpu_time_until(now);
-  job.occupied_since = now;
+  settle(job, now);
   for (const NodeShare& share : allocation) {
     job.occupied += sign * share.gpus;
     gpus_occupied_ += sign * share.gpus;
@@ -120,27 +119,11 @@ void State::occupy(JobId id, const Allocation& allocation, int sign, Time now) {
   }
 }
 
-// From `now` on the job does nothing useful until `productive_at`.
-void State::begin_pause(JobState& job, Time productive_at, Time now) {
-  job.productive_at = productive_at;
-  job.useful_since = productive_at;
-  times_.resizing += static_cast<GpuNanoseconds>(job.occupied) * (productive_at - now).count();
-}
-
-// What was counted as a pause beyond `now` was none.
-void State::end_pause(JobState& job, Time now) {
-  if (job.productive_at <= now) return;
-  times_.resizing -= static_cast<GpuNanoseconds>(job.occupied) * (job.productive_at - now).count();
-  job.productive_at = now;
-}
-
-// It is told to give up GPUs or to move: nothing useful is done until it runs again.
-void State::begin_change(JobState& job, JobPhase phase, Time now) {
-  end_pause(job, now);
+// Accounts for the GPUs that the job's processes were on so far, in the phase that it was in so far.
+void State::settle(JobState& job, Time now) {
+  times_.resizing += job.unproductive_until(now);
   job.gpu_time = job.gpu_time_until(now);
   job.occupied_since = now;
-  job.told_at = now;
-  job.phase = phase;
 }
 
 void State::tell_met(const MetPromises& met, Time now) {
@@ -151,6 +134,7 @@ void State::tell_met(const MetPromises& met, Time now) {
       replica.promised -= gpus;
       whole = replica.promised == 0;
       replica.since = now;
+      if (whole) gpus_serving_ += replica.place.gpus;
     } else {
       JobState& job = jobs_[holder.id];
       job.promised -= gpus;
@@ -169,7 +153,6 @@ void State::let_go(JobId id, Time now) {
     --starting_;
   } else {
     job.held += now - job.held_since;
-    if (!job.changes()) end_pause(job, now);
     if (job.phase == JobPhase::resizing) {
       // It is on what it keeps and on what it still gives back.
       const Allocation kept = kept_of(job);
@@ -257,7 +240,8 @@ Result<void> State::apply(const JobResized& e, Time now) {
       require_phase(e.job, "resizing", job.phase == JobPhase::resizing && job.departing.empty() && job.promised == 0));
   occupy(e.job, job.arriving, 1, now);
   job.arriving.clear();
-  begin_pause(job, e.productive_at, now);
+  job.productive_at = e.productive_at;
+  job.useful_since = e.productive_at;
   job.progress = e.progress;
   job.phase = JobPhase::running;
   std::erase(launchable_, Holder::job(e.job));
@@ -432,7 +416,9 @@ Result<void> State::apply(const Resize& d, Time now) {
     gpus_held_ += job.gpus;
     job.departing = std::move(changes[i].departing);
     job.arriving = std::move(changes[i].arriving);
-    begin_change(job, JobPhase::resizing, now);
+    settle(job, now);
+    job.told_at = now;
+    job.phase = JobPhase::resizing;
     ++job.resizes;
     if (job.departing.empty() && job.promised == 0) launchable_.push_back(Holder::job(d.targets[i].job));
   }
@@ -443,7 +429,9 @@ Result<void> State::apply(const Preempt& d, Time now) {
   EBB_RETURN_IF_ERROR(require_job(d.job, "decision to preempt"));
   JobState& job = jobs_[d.job];
   EBB_RETURN_IF_ERROR(require_phase(d.job, "decision to preempt", job.phase == JobPhase::running && job.training()));
-  begin_change(job, JobPhase::stopping, now);
+  settle(job, now);
+  job.told_at = now;
+  job.phase = JobPhase::stopping;
   ++job.preemptions;
   capacity_.begin_release(job.allocation);
   return {};

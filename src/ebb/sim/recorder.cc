@@ -51,7 +51,33 @@ bool fit(const State& state, std::vector<std::int64_t> wanted, std::vector<GpuCo
   return true;
 }
 
+// When the first job or the first demand of a service comes.
+Time start_of(const Workload& workload) {
+  std::optional<Time> start;
+  if (!workload.jobs.empty()) start = workload.jobs.front().submit;
+  for (const ServiceLoad& service : workload.services) {
+    if (service.requests.empty()) continue;
+    start = std::min(start.value_or(service.requests.front().at), service.requests.front().at);
+  }
+  return start.value_or(Time());
+}
+
+std::size_t training_jobs_of(const Workload& workload) {
+  return static_cast<std::size_t>(std::count_if(workload.jobs.begin(), workload.jobs.end(),
+                                                [](const JobSpec& job) { return job.kind == JobKind::training; }));
+}
+
 }  // namespace
+
+Recorder::Recorder(const Workload& workload, Duration target_extra)
+    : start_(start_of(workload)),
+      last_(start_),
+      target_extra_(target_extra),
+      history_(training_jobs_of(workload)),
+      gpus_in_use_(start_),
+      queue_length_(start_),
+      gpus_serving_(start_),
+      gpus_lent_(start_) {}
 
 Distribution distribution_of(std::vector<double> seconds) {
   Distribution d;
@@ -107,6 +133,7 @@ void Recorder::finished(JobId job) {
 
 void Recorder::waits(JobId job, ReasonCode code) {
   waited_for_[job] = static_cast<std::uint8_t>(code) + 1;
+  history_.waits(job, code);
 }
 
 void Recorder::demand(ServiceId service, const ServiceSpec& spec, double requests_per_s) {
@@ -171,7 +198,7 @@ void Recorder::note_excess(const State& state) {
 
 void Recorder::batch_done(const State& state, Time now) {
   note_excess(state);
-  gpus_in_use_.set(now, static_cast<double>(state.gpus_held()));
+  gpus_in_use_.set(now, static_cast<double>(state.gpus_occupied()));
   queue_length_.set(now, static_cast<double>(state.waiting_count()));
   gpus_serving_.set(now, static_cast<double>(state.gpus_serving()));
   gpus_lent_.set(now, static_cast<double>(state.gpus_lent()));
@@ -256,6 +283,7 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
   SeriesBuilder lent = gpus_lent_;
   result.gpus_serving = serving.finish(end);
   result.gpus_lent = lent.finish(end);
+  history_.fill(state, now, result);
   fill_inference(state, result);
   fill_gpu_times(state, std::max(now, last_), result);
   result.tenant_gpu_seconds.assign(tenants.begin(), tenants.end());
@@ -269,7 +297,9 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
   std::vector<double> extra;
   double in_target = 0;
   for (const JobState& task : state.jobs()) {
-    if (task.training() || !task.end) continue;
+    if (task.training()) continue;
+    ++inference.submitted;
+    if (!task.end) continue;
     const Duration waited = *task.end - task.spec.submit - task.spec.run_time;
     extra.push_back(to_seconds(waited));
     if (waited <= target_extra_) ++in_target;
@@ -312,9 +342,8 @@ void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) c
   by_state.serving = gpu_seconds_of(times.serving);
   by_state.protected_ = gpu_seconds_of(times.protect);
   by_state.sleeping = gpu_seconds_of(times.sleep);
-  const double all = to_seconds(now - start_) * state.capacity().total_gpus();
-  by_state.idle = std::max(
-      all - gpu_seconds_of(times.training + times.starting + times.serving + times.protect + times.sleep), 0.0);
+  const auto all = static_cast<sched::GpuNanoseconds>((now - start_).count()) * state.capacity().total_gpus();
+  by_state.idle = gpu_seconds_of(all - times.training - times.starting - times.serving - times.protect - times.sleep);
   result.summary.loans.gpu_seconds = gpu_seconds_of(times.lent);
 }
 

@@ -9,6 +9,7 @@
 #include "ebb/model/event.h"
 #include "ebb/model/workload.h"
 #include "ebb/sched/state.h"
+#include "ebb/sim/history.h"
 #include "ebb/sim/result.h"
 #include "ebb/sim/series.h"
 
@@ -16,20 +17,18 @@ namespace ebb::sim {
 
 class Recorder {
  public:
-  Recorder(Time start, Duration target_extra)
-      : start_(start),
-        last_(start),
-        target_extra_(target_extra),
-        gpus_in_use_(start),
-        queue_length_(start),
-        gpus_serving_(start),
-        gpus_lent_(start) {}
+  /// Of a run of `workload`, which begins with its first job or the first demand of a service.
+  Recorder(const Workload& workload, Duration target_extra);
 
   /// Before the events of a batch are folded: everything was as `state` shows it until `now`.
   void advance(const sched::State& state, Time now);
   void submitted(JobId job);
   void finished(JobId job);
   void waits(JobId job, ReasonCode code);
+  /// What a step heard, after it was folded.
+  void heard(const sched::State& state, const std::vector<Event>& events, Time now) {
+    history_.heard(state, events, now);
+  }
   /// A service gets so many requests from now on.
   void demand(ServiceId service, const ServiceSpec& spec, double requests_per_s);
   /// What a step decided, after it was folded.
@@ -77,6 +76,7 @@ class Recorder {
   std::vector<double> reclaim_s_;
   std::uint64_t forced_ = 0;
   Excess excess_;
+  History history_;
   double active_seconds_ = 0;             // integral of the number of active jobs
   std::vector<double> active_at_submit_;  // by job: the integral when it was submitted
   std::vector<double> active_at_end_;
