@@ -1,6 +1,7 @@
 #include "ebb/perf/goodput.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -36,8 +37,9 @@ class Speed {
   Speed(const ThroughputParams& params, std::int32_t nodes, GpuCount replicas)
       : params_(params),
         replicas_(replicas),
-        network_power_(
-            std::pow(network_time(params, network_of(nodes, replicas), beyond_two(replicas)), params.gamma)) {}
+        network_(network_time(params, network_of(nodes, replicas), beyond_two(replicas))),
+        network_power_(std::pow(network_, params.gamma)),
+        mean_weight_(std::exp2(1 / params.gamma - 1)) {}
 
   double operator()(const BatchChoice& choice) const {
     const double compute = params_.alpha_c + params_.beta_c * choice.atomic;
@@ -46,10 +48,28 @@ class Speed {
     return total > 0 ? static_cast<double>(global_batch(replicas_, choice)) / total : 0;
   }
 
+  // Not below the speed, and cheap: a step takes at least the longer of both times, and at least their power mean.
+  double ceiling(const BatchChoice& choice) const {
+    const double compute = params_.alpha_c + params_.beta_c * choice.atomic;
+    const double step = std::max({compute, network_, mean_weight_ * (compute + network_)});
+    const double total = choice.accumulation * compute + step;
+    return total > 0 ? static_cast<double>(global_batch(replicas_, choice)) / total : 0;
+  }
+
  private:
   const ThroughputParams& params_;
   GpuCount replicas_;
+  double network_;
   double network_power_;
+  double mean_weight_;
+};
+
+// One of the batches that best() compares.
+struct Candidate {
+  BatchChoice choice;
+  BatchSize capped = 0;
+  double efficiency = 0;
+  double ceiling = 0;  // of its goodput
 };
 
 }  // namespace
@@ -77,6 +97,9 @@ Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
   const double ratio = std::pow(limits.largest / smallest, 1.0 / (kCandidates - 1));
   double batch = smallest;
   BatchChoice last;
+  std::array<Candidate, kCandidates> candidates;
+  int count = 0;
+  int highest = 0;
   for (int i = 0; i < kCandidates; ++i, batch *= ratio) {
     if (i == kCandidates - 1) batch = limits.largest;
     const double local = batch / replicas;
@@ -88,8 +111,21 @@ Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
     if (choice.atomic < limits.local_min || choice.atomic > limits.local_max) continue;
     const auto capped = std::min<std::int64_t>(choice.atomic, atomic_cap(limits, replicas, choice.accumulation));
     if (capped < limits.local_min) continue;
-    const double goodput = speed(choice) * efficiency(static_cast<double>(global_batch(replicas, choice)));
-    if (goodput > best.goodput) best = {goodput, {static_cast<BatchSize>(capped), choice.accumulation}};
+    Candidate& candidate = candidates[count];
+    candidate = {choice, static_cast<BatchSize>(capped),
+                 efficiency(static_cast<double>(global_batch(replicas, choice))), 0};
+    candidate.ceiling = speed.ceiling(choice) * candidate.efficiency;
+    if (candidate.ceiling > candidates[highest].ceiling) highest = count;
+    ++count;
+  }
+  // Most ceilings are below the goodput of the candidate with the highest one: their powers need not be computed.
+  constexpr double kRounding = 1 + 1e-9;
+  const double enough = count > 0 ? speed(candidates[highest].choice) * candidates[highest].efficiency : 0;
+  for (int i = 0; i < count; ++i) {
+    const Candidate& candidate = candidates[i];
+    if (candidate.ceiling * kRounding < std::max(enough, best.goodput)) continue;
+    const double goodput = speed(candidate.choice) * candidate.efficiency;
+    if (goodput > best.goodput) best = {goodput, {candidate.capped, candidate.choice.accumulation}};
   }
   return best;
 }

@@ -2,6 +2,7 @@
 
 #include "ebb/policies/afs/afs.h"
 #include "ebb/policies/backfill/backfill.h"
+#include "ebb/policies/deepboot/deepboot.h"
 #include "ebb/policies/drf/drf.h"
 #include "ebb/policies/fifo/fifo.h"
 #include "ebb/policies/lyra/lyra.h"
@@ -22,6 +23,7 @@ sched::Registry all() {
   register_optimus(registry);
   register_afs(registry);
   register_lyra(registry);
+  register_deepboot(registry);
   register_pollux(registry);
   return registry;
 }

@@ -26,8 +26,10 @@ Estimator::Entry& Estimator::entry(const State& state, JobId job) {
   if (entries_.size() <= job) entries_.resize(job + 1);
   Entry& entry = entries_[job];
   if (entry.report != state.job(job).report) {
-    entry.goodput.clear();
+    entry.packed.clear();
+    entry.spread.clear();
     entry.step.clear();
+    entry.base_of = {0, 0};
     entry.report = state.job(job).report;
   }
   return entry;
@@ -54,16 +56,30 @@ double Estimator::speedup(const State& state, JobId job, std::int32_t nodes, Gpu
   const JobState& of = state.job(job);
   const bool known = (of.report && of.report->throughput) || truth(of) != nullptr;
   if (options_.linear || !known) return static_cast<double>(gpus) / fair_gpus_;
-  const double base = goodput(state, job, fair_nodes_, fair_gpus_);
-  return base > 0 ? goodput(state, job, nodes, gpus) / base : static_cast<double>(gpus) / fair_gpus_;
+  Entry& known_of = entry(state, job);
+  if (known_of.base_of != std::pair(fair_nodes_, fair_gpus_)) {
+    known_of.base = cached_goodput(known_of, of, fair_nodes_, fair_gpus_);
+    known_of.base_of = {fair_nodes_, fair_gpus_};
+  }
+  return known_of.base > 0 ? cached_goodput(known_of, of, nodes, gpus) / known_of.base
+                           : static_cast<double>(gpus) / fair_gpus_;
 }
 
 double Estimator::goodput(const State& state, JobId job, std::int32_t nodes, GpuCount gpus) {
   if (gpus <= 0) return 0;
-  auto& cache = entry(state, job).goodput;
+  return cached_goodput(entry(state, job), state.job(job), nodes, gpus);
+}
+
+double Estimator::cached_goodput(Entry& entry, const JobState& job, std::int32_t nodes, GpuCount gpus) const {
+  if (nodes == packed_nodes(gpus)) {
+    const auto at = static_cast<std::size_t>(gpus);
+    if (entry.packed.size() <= at) entry.packed.resize(at + 1, -1);
+    if (entry.packed[at] < 0) entry.packed[at] = compute_goodput(job, nodes, gpus);
+    return entry.packed[at];
+  }
   const std::uint64_t key = static_cast<std::uint64_t>(nodes) << 32 | static_cast<std::uint32_t>(gpus);
-  if (const auto found = cache.find(key); found != cache.end()) return found->second;
-  return cache[key] = compute_goodput(state.job(job), nodes, gpus);
+  if (const auto found = entry.spread.find(key); found != entry.spread.end()) return found->second;
+  return entry.spread[key] = compute_goodput(job, nodes, gpus);
 }
 
 double Estimator::compute_goodput(const JobState& job, std::int32_t nodes, GpuCount gpus) const {

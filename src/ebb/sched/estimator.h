@@ -64,11 +64,15 @@ class Estimator {
  private:
   struct Entry {
     std::shared_ptr<const JobReport> report;                       // what the cache was computed from
-    std::unordered_map<std::uint64_t, double> goodput;             // by nodes << 32 | gpus
+    std::vector<double> packed;                                    // goodput by gpus on a packed layout; < 0: not known
+    std::unordered_map<std::uint64_t, double> spread;              // on others, by nodes << 32 | gpus
     std::unordered_map<GpuCount, std::pair<double, double>> step;  // by gpus: step_s, throughput
+    double base = 0;                                               // goodput of this fair share:
+    std::pair<std::int32_t, GpuCount> base_of{0, 0};               // nodes, GPUs
   };
 
   Entry& entry(const State& state, JobId job);
+  double cached_goodput(Entry& entry, const JobState& job, std::int32_t nodes, GpuCount gpus) const;
   double compute_goodput(const JobState& job, std::int32_t nodes, GpuCount gpus) const;
   std::pair<double, double> compute_step(const JobState& job, GpuCount gpus) const;
   const perf::Profile* truth(const JobState& job) const;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ebb/base/check.h"
+#include "ebb/sched/knapsack_greedy.h"
 
 namespace ebb::sched {
 namespace {
@@ -14,113 +15,208 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 /// Capacities that are computed together, in registers.
 constexpr int kLanes = 8;
-/// Cells of the table that are kept at once: 64 MiB. Above, rows are computed again on the way back.
+/// Groups whose rows are kept or dropped together.
+constexpr std::size_t kBlock = 64;
+/// Cells that are kept at once: 64 MiB. Above, blocks are computed again on the way back.
 constexpr std::size_t kCells = std::size_t{1} << 23;
+/// Far above what rounding does to a sum of as many values, far below what makes the search wide.
+constexpr double kSlack = 1e-11;
 
-/// Rows of the dynamic program: row i holds the best value of the first i groups for each capacity. Each is preceded by
-/// `margin_` cells of -infinity, where no item fits, and rounded up to whole lanes.
-class Table {
+struct Item {
+  int units = 0;
+  double value = 0;
+};
+
+/// Best value of the first groups for capacities first ..= last, and the value of `last` up to `end`. What lies outside
+/// cannot lead to an optimum.
+struct Row {
+  int first = 0;
+  int last = 0;
+  int end = 0;
+  std::size_t at = 0;  // of the value of `first` in the block's cells
+};
+
+struct Block {
+  std::vector<Row> rows;  // before its first group, and after each one
+  std::vector<double> cells;
+  std::vector<double> start;  // the cells of its first row, kept for good
+  bool kept = true;
+};
+
+class Search {
  public:
-  Table(std::span<const KnapsackGroup> groups, int capacity) : groups_(groups), capacity_(capacity) {
-    std::size_t most = 0;
-    for (const KnapsackGroup& group : groups)
-      most = std::max(most, std::min<std::size_t>(group.value.size(), capacity));
-    margin_ = most;
-    stride_ = margin_ + (static_cast<std::size_t>(capacity) / kLanes + 1) * kLanes;
-    const std::size_t rows = groups.size() + 1;
-    kept_ = std::clamp<std::size_t>(kCells / stride_, 2, std::max<std::size_t>(rows, 2));
-    cells_.assign(kept_ * stride_, kNever);
-    // One row every so many is kept for good, so that the rows between two of them can be computed again.
-    if (rows > kept_) {
-      every_ = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(rows))));
-      marks_.assign((rows / every_ + 1) * stride_, kNever);
-      kept_ = every_ + 1;
-      cells_.assign(kept_ * stride_, kNever);
-    } else {
-      every_ = rows;
+  Search(std::span<const KnapsackGroup> groups, int capacity) : capacity_(capacity) {
+    const KnapsackEstimate estimate = estimate_group_knapsack(groups, capacity);
+    price_ = estimate.price;
+    const double slack = kSlack * (std::abs(estimate.bound) + std::abs(estimate.value));
+    floor_ = estimate.value - slack;
+    const double gap = estimate.bound - estimate.value + 2 * slack;
+    // Without its price a group's best item; what is left of that after the first i groups bounds what they can add.
+    std::vector<double> best(groups.size());
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      for (int w = 1; w <= most(groups[i]); ++w) best[i] = std::max(best[i], net(groups[i], w));
+    }
+    ahead_.resize(groups.size() + 1);
+    for (std::size_t i = groups.size(); i-- > 0;) ahead_[i] = ahead_[i + 1] + best[i];
+    first_item_.push_back(0);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      for (int w = 1; w <= most(groups[i]); ++w) {
+        if (best[i] - net(groups[i], w) <= gap) items_.push_back({w, groups[i].value[static_cast<std::size_t>(w) - 1]});
+      }
+      if (best[i] <= gap) items_.push_back({0, 0});
+      first_item_.push_back(items_.size());
     }
   }
 
   std::vector<int> solve() {
-    std::fill_n(row(0) + margin_, stride_ - margin_, 0.0);
-    for (std::size_t first = 0; first < groups_.size(); first += every_) {
-      if (first > 0) std::copy_n(row(every_), stride_, row(0));
-      mark(first);
-      fill_block(first, capacity_);
+    const std::size_t groups = first_item_.size() - 1;
+    blocks_.resize((groups + kBlock - 1) / kBlock);
+    Row row{.first = 0, .last = 0, .end = capacity_, .at = 0};
+    std::vector<double> cells{0.0};
+    trim(row, cells, 0);
+    std::size_t kept = 0;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      blocks_[b].start = cells;
+      blocks_[b].rows.assign(1, row);
+      fill(b);
+      row = blocks_[b].rows.back();
+      const auto from = blocks_[b].cells.begin() + static_cast<std::ptrdiff_t>(row.at);
+      cells.assign(from, from + (row.last - row.first + 1));
+      row.at = 0;
+      kept += blocks_[b].cells.size();
+      if (kept > kCells) drop(b);
     }
-    std::vector<int> units(groups_.size());
+    std::vector<int> units(groups);
     int left = capacity_;
-    for (std::size_t i = groups_.size(); i-- > 0;) {
-      const std::size_t first = i / every_ * every_;
-      if (i % every_ == every_ - 1 && i + 1 < groups_.size()) {
-        std::copy_n(&marks_[first / every_ * stride_], stride_, row(0));
-        fill_block(first, left);
-      }
-      units[i] = fewest_units(i, row(i - first), row(i - first + 1)[margin_ + static_cast<std::size_t>(left)], left);
+    for (std::size_t i = groups; i-- > 0;) {
+      const std::size_t b = i / kBlock;
+      if (!blocks_[b].kept) fill(b);
+      units[i] = choose(i, left);
       left -= units[i];
+      if (i % kBlock == 0) drop(b);
     }
     return units;
   }
 
  private:
-  double* row(std::size_t i) { return &cells_[i * stride_]; }
-
-  void mark(std::size_t first) {
-    if (!marks_.empty()) std::copy_n(row(0), stride_, &marks_[first / every_ * stride_]);
+  int most(const KnapsackGroup& group) const { return std::min(static_cast<int>(group.value.size()), capacity_); }
+  double net(const KnapsackGroup& group, int units) const {
+    return group.value[static_cast<std::size_t>(units) - 1] - price_ * units;
+  }
+  // Whether a choice of the first i groups that is worth so much within capacity c may be part of an optimum.
+  bool hopeful(double value, std::size_t i, int c) const {
+    return value + ahead_[i] + price_ * (capacity_ - c) >= floor_;
   }
 
-  // The rows of the groups from `first` to the next mark, for capacities up to `limit`. Beyond the most that all groups
-  // up to here can use, a row is flat.
-  void fill_block(std::size_t first, int limit) {
-    const std::size_t end = std::min(first + every_, groups_.size());
-    std::size_t useful = 0;
-    for (std::size_t i = 0; i < first; ++i) useful += groups_[i].value.size();
-    for (std::size_t i = first; i < end; ++i) {
-      useful = std::min(useful + groups_[i].value.size(), static_cast<std::size_t>(capacity_));
-      const auto top = std::min(static_cast<int>(useful), limit);
-      double* after = row(i - first + 1);
-      fill_row(groups_[i].value, row(i - first) + margin_, after + margin_, top);
-      std::fill(after + margin_ + top + 1, after + stride_, after[margin_ + static_cast<std::size_t>(top)]);
+  void drop(std::size_t b) {
+    blocks_[b].cells = {};
+    blocks_[b].rows.resize(1);
+    blocks_[b].kept = false;
+  }
+
+  // The rows of a block from its first one.
+  void fill(std::size_t b) {
+    Block& block = blocks_[b];
+    block.cells = block.start;
+    block.kept = true;
+    std::vector<double> after;
+    const std::size_t end = std::min((b + 1) * kBlock, first_item_.size() - 1);
+    for (std::size_t i = b * kBlock; i < end; ++i) {
+      Row row = advance(block, i, after);
+      trim(row, after, i + 1);
+      row.at = block.cells.size();
+      block.cells.insert(block.cells.end(), after.begin(), after.end());
+      block.rows.push_back(row);
     }
   }
 
-  void fill_row(const std::vector<double>& value, const double* before, double* after, int top) const {
-    const std::size_t items = std::min(value.size(), margin_);
-    for (int c = 0; c <= top; c += kLanes) {
+  Row advance(const Block& block, std::size_t i, std::vector<double>& after) {
+    const Row& row = block.rows.back();
+    const auto items = std::span(items_).subspan(first_item_[i], first_item_[i + 1] - first_item_[i]);
+    int least = items.front().units;
+    int largest = 0;
+    for (const Item& item : items) {
+      least = std::min(least, item.units);
+      largest = std::max(largest, item.units);
+    }
+    Row next;
+    next.first = std::min(row.first + least, capacity_);
+    next.last = std::min(row.last + largest, capacity_);
+    next.end = std::max(next.last, row.end == capacity_ ? capacity_ : 0);
+    // The row with its flat part as far as it is read, between cells of -infinity.
+    const auto margin = static_cast<std::size_t>(largest);
+    const auto width = static_cast<std::size_t>(row.last - row.first + 1);
+    const auto flat = static_cast<std::size_t>(std::min(row.end - row.last, largest - least));
+    before_.assign(margin + width + flat + margin + kLanes, kNever);
+    const auto from = block.cells.begin() + static_cast<std::ptrdiff_t>(row.at);
+    std::copy(from, from + static_cast<std::ptrdiff_t>(width), before_.begin() + static_cast<std::ptrdiff_t>(margin));
+    std::fill_n(before_.begin() + static_cast<std::ptrdiff_t>(margin + width), flat, block.cells[row.at + width - 1]);
+    const int count = next.last - next.first + 1;
+    after.resize(static_cast<std::size_t>(count + kLanes));
+    // before_[c - row.first + margin] is the value at capacity c.
+    const double* zero = before_.data() + margin + (next.first - row.first);
+    for (int c = 0; c < count; c += kLanes) {
       std::array<double, kLanes> best;
-      for (int k = 0; k < kLanes; ++k) best[k] = before[c + k];
-      for (std::size_t w = 1; w <= items; ++w) {
-        const double gain = value[w - 1];
-        const double* from = before + c - w;
+      best.fill(kNever);
+      for (const Item& item : items) {
+        const double* source = zero + c - item.units;
         for (int k = 0; k < kLanes; ++k) {
-          const double with = from[k] + gain;
+          const double with = source[k] + item.value;
           best[k] = with > best[k] ? with : best[k];
         }
       }
-      for (int k = 0; k < kLanes; ++k) after[c + k] = best[k];
+      std::copy(best.begin(), best.end(), after.begin() + c);
     }
+    after.resize(static_cast<std::size_t>(count));
+    return next;
   }
 
-  // The same sums as in fill_row(), so that equality is exact.
-  int fewest_units(std::size_t i, const double* before, double best, int left) const {
-    const std::vector<double>& value = groups_[i].value;
-    const int items = std::min(static_cast<int>(std::min(value.size(), margin_)), left);
-    for (int w = 1; w <= items; ++w) {
-      if (value[static_cast<std::size_t>(w) - 1] == kNever) continue;
-      if (before[margin_ + static_cast<std::size_t>(left - w)] + value[static_cast<std::size_t>(w) - 1] == best)
-        return w;
+  // Takes off what cannot lead to an optimum and what is flat at the end.
+  void trim(Row& row, std::vector<double>& cells, std::size_t i) const {
+    const auto hopeful_cell = [&](std::size_t k) { return hopeful(cells[k], i, row.first + static_cast<int>(k)); };
+    std::size_t to = cells.size();
+    if (row.end == capacity_ && hopeful(cells.back(), i, capacity_)) {
+      while (to > 1 && cells[to - 2] == cells[to - 1]) --to;
+      row.last = row.first + static_cast<int>(to) - 1;
+    } else {
+      for (; row.last < row.end && hopeful(cells.back(), i, row.last + 1); ++row.last) cells.push_back(cells.back());
+      to = cells.size();
+      while (to > 1 && !hopeful_cell(to - 1)) --to;
+      row.last = row.first + static_cast<int>(to) - 1;
+      row.end = row.last;
     }
+    std::size_t from = 0;
+    while (from + 1 < to && !hopeful_cell(from)) ++from;
+    row.first += static_cast<int>(from);
+    cells.resize(to);
+    cells.erase(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(from));
+  }
+
+  static double value_at(const Block& block, const Row& row, int c) {
+    if (c < row.first || c > row.end) return kNever;
+    return block.cells[row.at + static_cast<std::size_t>(std::min(c, row.last) - row.first)];
+  }
+
+  // The same sums as in advance(), so that equality is exact. Items are in order of preference.
+  int choose(std::size_t i, int left) const {
+    const Block& block = blocks_[i / kBlock];
+    const Row& before = block.rows[i % kBlock];
+    const double best = value_at(block, block.rows[i % kBlock + 1], left);
+    for (std::size_t k = first_item_[i]; k < first_item_[i + 1]; ++k) {
+      if (value_at(block, before, left - items_[k].units) + items_[k].value == best) return items_[k].units;
+    }
+    EBB_CHECK(false);
     return 0;
   }
 
-  std::span<const KnapsackGroup> groups_;
   int capacity_;
-  std::size_t margin_ = 0;
-  std::size_t stride_ = 0;
-  std::size_t kept_ = 0;   // rows in cells_
-  std::size_t every_ = 0;  // groups of a block
-  std::vector<double> cells_;
-  std::vector<double> marks_;  // the row before each block, if not all rows are kept
+  double price_ = 0;
+  double floor_ = 0;
+  std::vector<double> ahead_;
+  std::vector<Item> items_;              // of each group, those that an optimum may have
+  std::vector<std::size_t> first_item_;  // by group
+  std::vector<Block> blocks_;
+  std::vector<double> before_;
 };
 
 }  // namespace
@@ -128,7 +224,7 @@ class Table {
 std::vector<int> solve_group_knapsack(std::span<const KnapsackGroup> groups, int capacity) {
   EBB_CHECK(capacity >= 0);
   if (groups.empty()) return {};
-  return Table(groups, capacity).solve();
+  return Search(groups, capacity).solve();
 }
 
 }  // namespace ebb::sched

@@ -1,8 +1,13 @@
 #pragma once
 
-/// Multiple-choice knapsack: each group takes at most one of its items, item w weighs w units. Exact dynamic program
-/// over groups and capacity; O(groups x capacity x items of a group), with an inner loop over capacities that has no
-/// branch and no dependence, so that compilers vectorise it. Memory: O(groups x capacity) bits of choice, as 2 bytes.
+/// Multiple-choice knapsack: each group takes at most one of its items, item w weighs w units. Exact: a dynamic program
+/// over groups and capacity, limited to what can be part of an optimum. A good choice and the price of a unit
+/// (knapsack_greedy.h) bound that: an item, or a capacity after so many groups, whose loss against the linear
+/// relaxation exceeds the gap between the two is left out. The inner loop has no branch and no dependence, so that
+/// compilers vectorise it.
+///
+/// Cost: near O(items) where gains differ; O(items x capacity), as without bounds, where whole groups are tied.
+/// Memory: 64 MiB and a few rows at most; rows beyond are computed twice.
 ///
 /// Of several optima: going back from the last group, each takes the fewest units > 0 with which the optimum is still
 /// attained, and 0 only where none does (an item of no value at no loss is therefore taken).

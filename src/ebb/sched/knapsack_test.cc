@@ -1,10 +1,14 @@
 #include "ebb/sched/knapsack.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ebb/base/random.h"
+#include "ebb/sched/knapsack_greedy.h"
 
 namespace ebb::sched {
 namespace {
@@ -90,6 +94,81 @@ TEST(Knapsack, IsExactWhenTheTableIsTooLargeToKeep) {
     const std::vector<int> units = solve_group_knapsack(groups, capacity);
     EXPECT_EQ(units, by_the_book(groups, capacity)) << capacity;
   }
+}
+
+// All groups the same line: nothing can be left out, every capacity is part of an optimum.
+TEST(Knapsack, IsExactWhereEverythingIsTied) {
+  Groups groups(1500);
+  for (KnapsackGroup& group : groups) {
+    for (int w = 1; w <= 8; ++w) group.value.push_back(w / 4.0);
+  }
+  EXPECT_EQ(solve_group_knapsack(groups, 6000), by_the_book(groups, 6000));
+}
+
+TEST(Knapsack, IsExactOnCurvesWithASpikeAtThePresentSize) {
+  Random random(3, "knapsack test");
+  for (const int capacity : {100, 400, 3000}) {
+    Groups groups(150);
+    for (KnapsackGroup& group : groups) {
+      const double power = 0.5 + random.uniform() / 2;
+      const auto present = static_cast<int>(random.below(17));
+      const double factor = random.below(10) == 0 ? 0 : random.uniform();
+      for (int w = 1; w <= 16; ++w) group.value.push_back(std::pow(w, power) * (w == present ? 1 : factor));
+    }
+    EXPECT_EQ(solve_group_knapsack(groups, capacity), by_the_book(groups, capacity)) << capacity;
+  }
+}
+
+// All choices, one by one.
+double best_of_all(const Groups& groups, std::size_t i, int left) {
+  if (i == groups.size()) return 0;
+  double best = best_of_all(groups, i + 1, left);
+  for (int w = 1; w <= left && w <= static_cast<int>(groups[i].value.size()); ++w) {
+    best = std::max(best, groups[i].value[w - 1] + best_of_all(groups, i + 1, left - w));
+  }
+  return best;
+}
+
+TEST(Knapsack, NoChoiceIsBetterThanTheExactOneNorThanTheBound) {
+  EXPECT_TRUE(rc::check([] {
+    const int capacity = *rc::gen::inRange(0, 12);
+    const auto value = rc::gen::map(rc::gen::inRange(-3, 40), [](int v) { return v < 0 ? kNever : v / 8.0; });
+    const auto group = rc::gen::map(rc::gen::resize(6, rc::gen::container<std::vector<double>>(value)),
+                                    [](std::vector<double> values) { return KnapsackGroup{std::move(values)}; });
+    const auto groups = *rc::gen::resize(5, rc::gen::container<Groups>(group));
+    const double best = best_of_all(groups, 0, capacity);
+    const std::vector<int> units = solve_group_knapsack(groups, capacity);
+    RC_ASSERT(std::accumulate(units.begin(), units.end(), 0) <= capacity);
+    RC_ASSERT(knapsack_value(groups, units) == best);
+    RC_ASSERT(units == by_the_book(groups, capacity));
+    const KnapsackEstimate estimate = estimate_group_knapsack(groups, capacity);
+    RC_ASSERT(std::accumulate(estimate.units.begin(), estimate.units.end(), 0) <= capacity);
+    RC_ASSERT(estimate.value == knapsack_value(groups, estimate.units));
+    RC_ASSERT(estimate.value <= best);
+    RC_ASSERT(estimate.bound >= best - 1e-9);
+  }));
+}
+
+TEST(KnapsackEstimate, ExchangesUnitsThatTheEnvelopeWouldStrand) {
+  // The envelope takes 2 for the first group (2.6 a unit), and then has 2 units for items of 3.
+  const Groups groups{{{0, 5.2}}, {{0, 0, 6}}, {{1, 2}}};
+  const KnapsackEstimate estimate = estimate_group_knapsack(groups, 4);
+  EXPECT_EQ(estimate.value, 7.2);
+  EXPECT_EQ(estimate.units, (std::vector<int>{2, 0, 2}));
+  EXPECT_EQ(estimate_group_knapsack(Groups{{{0, 5.2}}, {{0, 0, 6}}, {{1}}}, 4).units, (std::vector<int>{0, 3, 1}));
+}
+
+TEST(KnapsackEstimate, IsWithinAPercentOnManyCurves) {
+  Random random(4, "knapsack test");
+  Groups groups(300);
+  for (KnapsackGroup& group : groups) {
+    const double power = 0.5 + random.uniform() / 2;
+    for (int w = 1; w <= 32; ++w) group.value.push_back(random.below(4) == 0 ? kNever : std::pow(w, power));
+  }
+  const KnapsackEstimate estimate = estimate_group_knapsack(groups, 1000);
+  const double exact = knapsack_value(groups, solve_group_knapsack(groups, 1000));
+  EXPECT_GE(estimate.value, 0.99 * exact);
+  EXPECT_LE(estimate.bound, 1.01 * exact);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ebb/sched/plan.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace ebb::sched {
 namespace {
@@ -148,13 +149,31 @@ Allocation place_packed(const State& state, JobId job, GpuCount gpus, std::vecto
 
 Allocation place_packed_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left) {
   const Capacity& capacity = state.capacity();
+  const std::size_t group_count = capacity.free().group_count();
+  const GroupMask all = group_count >= kMaxGroups ? ~GroupMask{0} : (GroupMask{1} << group_count) - 1;
+  const bool everywhere = (groups & all) == all;
   Allocation allocation;
   while (gpus > 0) {
+    // The tightest node that holds all that is wanted, and the one with most GPUs; the lowest among equals.
     std::optional<NodeId> tightest;
+    std::optional<NodeId> fullest_free;
+    GpuCount least = std::numeric_limits<GpuCount>::max();
+    GpuCount most = 0;
     for (NodeId n = 0; n < left.size(); ++n) {
-      if (left[n] >= gpus && in(groups, capacity, n) && (!tightest || left[n] < left[*tightest])) tightest = n;
+      const GpuCount free = left[n];
+      const bool better = (free >= gpus && free < least) || free > most;
+      if (!better || !(everywhere || in(groups, capacity, n))) continue;
+      if (free >= gpus && free < least) {
+        least = free;
+        tightest = n;
+        if (free == gpus) break;
+      }
+      if (free > most) {
+        most = free;
+        fullest_free = n;
+      }
     }
-    const std::optional<NodeId> node = tightest ? tightest : emptiest(capacity, groups, left);
+    const std::optional<NodeId> node = tightest ? tightest : fullest_free;
     if (!node) break;
     const GpuCount taken = std::min(gpus, left[*node]);
     allocation.push_back({*node, taken});

@@ -100,6 +100,8 @@ class Policy {
   virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;
   /// The start is confirmed: the job runs since now.
   virtual void on_started(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
+  /// A resize is confirmed: the job runs on all of its new GPUs since now.
+  virtual void on_resized(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   /// The job no longer holds GPUs because it finished, failed or stopped; for the last two on_queued() follows.
   /// `state.job(job)` shows the job after the event.
   virtual void on_released(const State& /*state*/, JobId /*job*/, Time /*now*/) {}

@@ -17,19 +17,20 @@ GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) 
     nodes_[n].free = capacity.available(n);
     if (nodes_[n].serves) order_.push_back(n);
   }
+  std::vector<std::pair<GpuNanoseconds, JobId>> by_service;
   for (const JobId id : state.holding()) {
     const JobState& job = state.job(id);
-    if (job.phase != JobPhase::running) continue;
+    if (job.phase == JobPhase::running) by_service.emplace_back(job.gpu_time_until(turn.now()), id);
+  }
+  std::sort(by_service.begin(), by_service.end());
+  jobs_.reserve(by_service.size());
+  for (const auto& [service, id] : by_service) {
+    const JobState& job = state.job(id);
     Job& entry = jobs_.emplace_back();
     entry.id = id;
     entry.allocation = job.allocation;
     entry.shrinkable = job.spec.sizing == Sizing::elastic && (turn.policy_resizes() || options.allow_rigid_shrink);
   }
-  std::sort(jobs_.begin(), jobs_.end(), [&](const Job& a, const Job& b) {
-    const GpuNanoseconds service_a = state.job(a.id).gpu_time_until(turn.now());
-    const GpuNanoseconds service_b = state.job(b.id).gpu_time_until(turn.now());
-    return service_a != service_b ? service_a < service_b : a.id < b.id;
-  });
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
     jobs_[j].value = turn.estimator().speedup(state, jobs_[j].id, jobs_[j].allocation);
     for (const NodeShare& share : jobs_[j].allocation) {
@@ -96,11 +97,10 @@ std::optional<NodeId> GpuFinder::find(GpuCount gpus) {
 }
 
 // The next smaller legal size of the job, taken from `node` first and then from where it has least; or nothing of it.
-GpuFinder::Step GpuFinder::reduce(std::size_t j, NodeId node) {
-  const Job& job = jobs_[j];
+GpuFinder::Step GpuFinder::reduce(const Job& job, std::size_t index, NodeId node) {
   const JobSpec& spec = turn_.state().job(job.id).spec;
   Step step;
-  step.job = j;
+  step.job = index;
   const GpuCount size = gpus_in(job.allocation);
   const GpuCount smaller = job.shrinkable ? spec.legal_size(size - 1) : 0;
   if (smaller > 0) {
@@ -127,6 +127,24 @@ GpuFinder::Step GpuFinder::reduce(std::size_t j, NodeId node) {
     step.loss = job.value;
   }
   return step;
+}
+
+// reduce(j, node).loss, without making what remains of the job: that is asked for every job on every node.
+double GpuFinder::loss_of(std::size_t j, NodeId node) {
+  const Job& job = jobs_[j];
+  if (!job.shrinkable) return job.value;
+  GpuCount size = 0;
+  GpuCount here = 0;
+  for (const NodeShare& share : job.allocation) {
+    size += share.gpus;
+    if (share.node == node) here = share.gpus;
+  }
+  const GpuCount smaller = turn_.state().job(job.id).spec.legal_size(size - 1);
+  if (smaller == 0) return job.value;
+  const GpuCount surplus = size - smaller;
+  if (surplus > here) return reduce(j, node).loss;
+  const auto nodes = static_cast<std::int32_t>(job.allocation.size()) - (surplus == here ? 1 : 0);
+  return job.value - turn_.estimator().speedup(turn_.state(), job.id, nodes, smaller);
 }
 
 void GpuFinder::apply(const Step& step) {
@@ -159,15 +177,11 @@ std::optional<NodeId> GpuFinder::with_least_loss(GpuCount gpus) {
     std::optional<Best> here;
     if (missing == 1) {
       for (const std::size_t j : node.jobs) {
-        const double loss = reduce(j, n).loss;
+        const double loss = loss_of(j, n);
         if (!here || loss < here->loss) here = Best{n, loss, j};
       }
     } else {
-      // Step by step on a copy of this finder's picture of the jobs involved.
-      GpuFinder trial = *this;
-      const GpuCount wanted = gpus - asleep(node);
-      here = Best{n, 0, node.jobs.front()};
-      here->loss = trial.reduce_until(n, wanted);
+      here = Best{n, loss_until(n, gpus - asleep(node)), node.jobs.front()};
     }
     if (!best || here->loss < best->loss || (here->loss == best->loss && here->job < best->job) ||
         (here->loss == best->loss && here->job == best->job && n < best->node)) {
@@ -180,9 +194,30 @@ std::optional<NodeId> GpuFinder::with_least_loss(GpuCount gpus) {
   return best->node;
 }
 
-// Takes the cheapest steps on the node until `gpus` are free; returns what they cost.
-double GpuFinder::reduce_until(NodeId n, GpuCount gpus) {
+// What reduce_until() would cost: the same steps on copies of the jobs there.
+double GpuFinder::loss_until(NodeId n, GpuCount gpus) {
+  std::vector<Job> jobs;
+  for (const std::size_t j : nodes_[n].jobs) jobs.push_back(jobs_[j]);
+  const auto is_here = [&](const NodeShare& share) { return share.node == n; };
   double loss = 0;
+  for (GpuCount free = nodes_[n].free; free < gpus;) {
+    std::optional<Step> best;
+    for (std::size_t k = 0; k < jobs.size(); ++k) {
+      if (std::none_of(jobs[k].allocation.begin(), jobs[k].allocation.end(), is_here)) continue;
+      Step step = reduce(jobs[k], k, n);
+      if (!best || step.loss < best->loss) best = std::move(step);
+    }
+    EBB_CHECK(best.has_value());
+    loss += best->loss;
+    free += best->freed_here;
+    jobs[best->job].value -= best->loss;
+    jobs[best->job].allocation = std::move(best->rest);
+  }
+  return loss;
+}
+
+// Takes the cheapest steps on the node until `gpus` are free.
+void GpuFinder::reduce_until(NodeId n, GpuCount gpus) {
   while (nodes_[n].free < gpus) {
     std::optional<Step> best;
     for (const std::size_t j : nodes_[n].jobs) {
@@ -190,10 +225,8 @@ double GpuFinder::reduce_until(NodeId n, GpuCount gpus) {
       if (!best || step.loss < best->loss) best = std::move(step);
     }
     EBB_CHECK(best.has_value());
-    loss += best->loss;
     apply(*best);
   }
-  return loss;
 }
 
 std::optional<NodeId> GpuFinder::whole_node(GpuCount gpus) {

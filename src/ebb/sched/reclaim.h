@@ -51,13 +51,16 @@ class GpuFinder {
   GpuCount asleep(const Node& node) const;
   void take(NodeId node, GpuCount gpus);
   void evict(NodeId node, GpuCount gpus);
-  Step reduce(std::size_t job, NodeId node);
+  Step reduce(std::size_t job, NodeId node) { return reduce(jobs_[job], job, node); }
+  Step reduce(const Job& job, std::size_t index, NodeId node);
+  double loss_of(std::size_t job, NodeId node);
+  double loss_until(NodeId node, GpuCount gpus);
   void apply(const Step& step);
   std::optional<NodeId> with_least_loss(GpuCount gpus);
   std::optional<NodeId> whole_node(GpuCount gpus);
   std::optional<NodeId> at_random(GpuCount gpus);
   std::optional<NodeId> first_fit(GpuCount gpus);
-  double reduce_until(NodeId node, GpuCount gpus);
+  void reduce_until(NodeId node, GpuCount gpus);
   void clear_training(NodeId node);
   void take_from_training(NodeId node, GpuCount gpus);
 

@@ -68,7 +68,7 @@ void Scheduler::tell_policy(const Event& event, Time now) {
       if (state.job(e.job).training()) policy.on_released(state, e.job, at);
     }
     void operator()(const JobShrunk&) const {}
-    void operator()(const JobResized&) const {}
+    void operator()(const JobResized& e) const { policy.on_resized(state, e.job, at); }
     void operator()(const JobReport& e) const { policy.on_report(state, e.job, at); }
     void operator()(const ServiceAdded&) const {}
     void operator()(const ServiceDemand&) const {}

@@ -49,9 +49,12 @@ GroupMask GpuBudget::choose(std::size_t i, GpuCount gpus) const {
 }
 
 bool GpuBudget::take(std::size_t i, GpuCount gpus) {
-  Seat& seat = seats_[i];
-  const GroupMask groups = seat.gpus > 0 ? seat.groups : choose(i, gpus);
+  return take_in(i, seats_[i].gpus > 0 ? seats_[i].groups : choose(i, gpus), gpus);
+}
+
+bool GpuBudget::take_in(std::size_t i, GroupMask groups, GpuCount gpus) {
   if (left_in(groups) < gpus) return false;
+  Seat& seat = seats_[i];
   seat.groups = groups;
   seat.gpus += gpus;
   remove(groups, gpus);

@@ -46,6 +46,8 @@ class GpuBudget {
   bool take(std::size_t i, GpuCount gpus);
   /// Nobody gets these: at most so many, where most are left in the groups.
   void withhold(GroupMask groups, GpuCount gpus);
+  /// The same, of GPUs of that type; a job is only ever given GPUs of one.
+  bool take_in(std::size_t i, GroupMask groups, GpuCount gpus);
   GpuCount given(std::size_t i) const { return seats_[i].gpus; }
   /// The type (groups of nodes) of the job's GPUs; what it would be if it has none.
   GroupMask groups(std::size_t i) const { return seats_[i].gpus > 0 ? seats_[i].groups : choose(i, 0); }

@@ -1,0 +1,284 @@
+// Latency of one step of DeepBoot's scheduling on 1,000 nodes x 8 GPUs with 2,000 running elastic jobs, whose models
+// are fitted to the built-in profiles:
+//   ATS-T   a tick: the knapsack over all jobs, placement, resizes, with each solver, where a share of the jobs
+//   reported
+//           since the last tick (their estimates are computed anew, within the step)
+//   ATS-I   between ticks: 1 or 8 inference tasks arrive, and GPUs are taken back from training
+// and, at each tick of the exact solver, the objectives of both solvers on the same values.
+// usage: bench_ats [TICKS]
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include "bench_support.h"
+#include "ebb/base/random.h"
+#include "ebb/perf/goodput.h"
+#include "ebb/perf/profile.h"
+#include "ebb/policies/all.h"
+#include "ebb/policies/deepboot/placing.h"
+#include "ebb/policies/deepboot/sizing.h"
+#include "ebb/sched/knapsack_greedy.h"
+#include "ebb/sched/scheduler.h"
+
+namespace {
+
+using namespace ebb;
+
+constexpr std::size_t kJobs = 2'000;
+constexpr std::size_t kNodes = 1'000;
+constexpr int kEndsPerTick = 20;
+
+struct Application {
+  const perf::Profile* profile = nullptr;
+  ThroughputParams params;
+  GpuCount largest = 64;
+};
+
+// What a job that ran on 1 to 16 GPUs has learned.
+Application learned(const char* name, GpuCount largest) {
+  Application application{perf::ProfileSet::built_in().find(name), {}, largest};
+  const BatchLimits& limits = application.profile->limits();
+  std::vector<perf::Observation> seen;
+  for (const std::vector<GpuCount>& placement :
+       std::vector<std::vector<GpuCount>>{{1}, {2}, {4}, {4, 4}, {4, 4, 4, 4}}) {
+    for (const BatchSize local : {limits.local_min, (limits.local_min + limits.local_max) / 2, limits.local_max}) {
+      const perf::StepTimes times = application.profile->step_times(placement, local);
+      GpuCount gpus = 0;
+      for (const GpuCount share : placement) gpus += share;
+      seen.push_back({static_cast<std::int32_t>(placement.size()), gpus, local, times.step_s, times.sync_s});
+    }
+  }
+  application.params = perf::fit_throughput(seen);
+  return application;
+}
+
+class Driver {
+ public:
+  explicit Driver(const std::string& solver, const std::string& place = "incremental")
+      : scheduler_(make(solver, place)), random_(7, "bench-ats") {
+    applications_ = {learned("cifar10", 64),  learned("cifar10", 32), learned("deepspeech2", 32), learned("bert", 32),
+                     learned("imagenet", 64), learned("yolov3", 32),  learned("ncf", 1)};
+    for (std::size_t i = 0; i < kJobs; ++i) submit();
+    step({});
+    for (int round = 0; round < 12; ++round) {
+      report(1);
+      tick();
+    }
+  }
+
+  // Milliseconds of a tick.
+  double tick() {
+    now_ += std::chrono::seconds(30);
+    events_.emplace_back(Tick{});
+    const double ms = step({});
+    for (const Decision& decision : result_.decisions) {
+      if (const auto* resize = std::get_if<Resize>(&decision)) resized_ += resize->targets.size();
+    }
+    confirm();
+    return ms;
+  }
+
+  // Half a minute in which some jobs report, end and arrive.
+  void pass(double share) {
+    now_ += std::chrono::seconds(30);
+    report(share);
+    for (int k = 0; k < kEndsPerTick; ++k) {
+      const auto& holding = scheduler_.state().holding();
+      events_.emplace_back(JobFinished{holding[random_.below(holding.size())], {}});
+      step({});
+      submit();
+    }
+    step({});
+  }
+
+  // Milliseconds of a step with so many new tasks of a service each that nobody has a replica of.
+  double tasks(int count) {
+    now_ += std::chrono::seconds(1);
+    for (int k = 0; k < count; ++k) {
+      JobSpec task;
+      task.name = fmt::format("task-{}", next_);
+      task.kind = JobKind::inference;
+      task.application = fmt::format("infer-{}", next_);
+      task.gpus = 1;
+      task.submit = now_;
+      events_.emplace_back(JobSubmitted{next_++, task});
+    }
+    const double ms = step({});
+    for (const Decision& decision : result_.decisions) reclaimed_ += std::holds_alternative<Resize>(decision) ? 1 : 0;
+    confirm();
+    return ms;
+  }
+
+  const sched::State& state() const { return scheduler_.state(); }
+  Time now() const { return now_; }
+  std::size_t resized() const { return resized_; }
+  std::size_t reclaimed() const { return reclaimed_; }
+
+ private:
+  static sched::Scheduler make(const std::string& solver, const std::string& place) {
+    ClusterSpec cluster;
+    for (std::size_t n = 0; n < kNodes; ++n) cluster.nodes.push_back({fmt::format("node-{:04}", n), 8, "", ""});
+    const std::vector<std::pair<std::string, std::string>> set{{"solver", solver}, {"place", place}};
+    return policies::all().make_scheduler("deepboot", set, std::move(cluster), {}).value();
+  }
+
+  void submit() {
+    const Application& application = applications_[random_.below(applications_.size())];
+    JobSpec job;
+    job.name = fmt::format("job-{}", next_);
+    job.sizing = Sizing::elastic;
+    job.min_gpus = 1;
+    job.max_gpus = application.largest;
+    job.gpus = std::min<GpuCount>(4, job.max_gpus);
+    job.submit = now_ - std::chrono::seconds(random_.below(20'000));
+    job.application = application.profile->name();
+    job.batch = application.profile->limits();
+    job.run_time = std::chrono::hours(10);
+    job_application_.resize(next_ + 1);
+    job_application_[next_] = &application;
+    events_.emplace_back(JobSubmitted{next_++, job});
+  }
+
+  // A share of the running jobs reports: another epoch, gradients as in the profile.
+  void report(double share) {
+    for (const JobId id : scheduler_.state().holding()) {
+      const sched::JobState& job = scheduler_.state().job(id);
+      if (!job.incarnate() || random_.uniform() >= share) continue;
+      const Application& application = *job_application_[id];
+      JobReport report;
+      report.job = id;
+      report.progress = job.progress_until(now_);
+      const std::int32_t epochs = application.profile->epochs();
+      report.epoch = job.report ? std::min(job.report->epoch + 1, epochs - 1)
+                                : static_cast<std::int32_t>(random_.below(static_cast<std::uint64_t>(epochs)));
+      report.fraction_done = static_cast<double>(report.epoch) / epochs;
+      report.most_gpus = std::max(job.gpus, job.report ? job.report->most_gpus : 0);
+      report.gradient = application.profile->gradient(job.spec.batch.initial, report.epoch);
+      report.throughput = application.params;
+      events_.emplace_back(report);
+    }
+    step({});
+  }
+
+  double step(std::span<const Event> more) {
+    events_.insert(events_.end(), more.begin(), more.end());
+    const auto start = std::chrono::steady_clock::now();
+    const auto stepped = scheduler_.step(events_, now_, result_);
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    events_.clear();
+    if (!stepped) {
+      fmt::print(stderr, "{}\n", stepped.error().message);
+      std::exit(1);
+    }
+    return ms;
+  }
+
+  // Whatever was told to stop, shrink, start or resize does so now.
+  void confirm() {
+    const sched::StepResult decided = result_;
+    for (const JobId id : scheduler_.state().holding()) {
+      const sched::JobState& job = scheduler_.state().job(id);
+      if (job.phase == sched::JobPhase::stopping) events_.emplace_back(JobStopped{id, job.progress_until(now_)});
+      if (job.phase == sched::JobPhase::resizing && !job.departing.empty()) events_.emplace_back(JobShrunk{id});
+    }
+    step({});
+    for (const sched::Holder& holder : scheduler_.take_launchable()) {
+      if (holder.kind == sched::Holder::Kind::replica) {
+        events_.emplace_back(ReplicaReady{holder.id});
+      } else if (const sched::JobState& job = scheduler_.state().job(holder.id);
+                 job.phase == sched::JobPhase::starting) {
+        events_.emplace_back(JobStarted{holder.id, now_ + std::chrono::seconds(10)});
+      } else {
+        events_.emplace_back(JobResized{holder.id, now_ + std::chrono::seconds(5), job.progress});
+      }
+    }
+    step({});
+    result_ = decided;
+  }
+
+  std::vector<Application> applications_;
+  std::vector<const Application*> job_application_;
+  sched::Scheduler scheduler_;
+  Random random_;
+  Time now_ = Time(std::chrono::hours(10));
+  JobId next_ = 0;
+  std::vector<Event> events_;
+  sched::StepResult result_;
+  std::size_t resized_ = 0;
+  std::size_t reclaimed_ = 0;
+};
+
+void print(const std::string& what, const std::vector<double>& ms) {
+  fmt::print("{:<58} {:>9.2f} {:>9.2f} {:>9.2f}\n", what, ebb::bench::percentile(ms, 0.5),
+             ebb::bench::percentile(ms, 0.99), ebb::bench::percentile(ms, 1));
+}
+
+struct Objectives {
+  double exact = 0;
+  double incremental = 0;
+  double bound = 0;
+  double worst = 1;  // incremental / exact
+};
+
+// Both solvers on what the next tick will see.
+void compare(const Driver& driver, sched::Estimator& estimator, Objectives& sums) {
+  const sched::PlanView view = sched::plan_view(driver.state(), driver.now());
+  const auto candidates = policies::deepboot::value_sizes(driver.state(), estimator, view, driver.now(), {}, {});
+  std::vector<sched::KnapsackGroup> groups;
+  for (const auto& candidate : candidates) groups.push_back(candidate.values);
+  const auto estimate = sched::estimate_group_knapsack(groups, view.total);
+  const double exact = sched::knapsack_value(groups, sched::solve_group_knapsack(groups, view.total));
+  sums.exact += exact;
+  sums.incremental += estimate.value;
+  sums.bound += estimate.bound;
+  sums.worst = std::min(sums.worst, estimate.value / exact);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ticks = argc > 1 ? std::atoi(argv[1]) : 60;
+  fmt::print("{:<58} {:>9} {:>9} {:>9}\n", "step, 1,000 nodes x 8 GPUs, 2,000 elastic jobs", "p50 ms", "p99 ms",
+             "max ms");
+  Objectives sums;
+  for (const char* solver : {"exact", "incremental"}) {
+    for (const double share : {0.0, 0.1, 1.0}) {
+      Driver driver(solver);
+      sched::Estimator estimator(driver.state().capacity().spec(), nullptr, {.adapt_batch = true});
+      std::vector<double> ms;
+      const std::size_t resized = driver.resized();
+      for (int i = 0; i < ticks; ++i) {
+        driver.pass(share);
+        if (std::string(solver) == "exact" && share == 0.1) compare(driver, estimator, sums);
+        ms.push_back(driver.tick());
+      }
+      print(fmt::format("ATS-T {}, {:.0f} % reported, {:.0f} resizes a tick", solver, 100 * share,
+                        static_cast<double>(driver.resized() - resized) / ticks),
+            ms);
+    }
+  }
+  fmt::print(
+      "objective (sum of speed-ups, mean of {} ticks): exact {:.3f}, incremental {:.3f} (worst {:.5f} of exact), "
+      "bound {:.3f}\n",
+      ticks, sums.exact / ticks, sums.incremental / ticks, sums.worst, sums.bound / ticks);
+  for (const double share : {0.0, 0.1}) {
+    Driver driver("exact");
+    for (const int count : {1, 8}) {
+      std::vector<double> ms;
+      const std::size_t reclaimed = driver.reclaimed();
+      for (int i = 0; i < ticks; ++i) {
+        driver.pass(share);
+        driver.tick();
+        ms.push_back(driver.tasks(count));
+      }
+      print(fmt::format("ATS-I, {} new task{}, {:.0f} % reported, reclaims in {} of {}", count, count > 1 ? "s" : "",
+                        100 * share, driver.reclaimed() - reclaimed, ticks),
+            ms);
+    }
+  }
+  return 0;
+}
