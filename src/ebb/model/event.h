@@ -189,13 +189,15 @@ struct Resize {
 };
 
 /// Start a replica of a service on a node, for a waiting task if one is named. `keep_alive`: how long nobody may take
-/// its GPUs after it served; nullopt: it is stopped at once.
+/// its GPUs after it served; nullopt: it is stopped at once. `warm`: one of this service was evicted a moment ago, so
+/// that nothing needs to be loaded.
 struct StartReplica {
   ReplicaId replica = 0;
   ServiceId service = 0;
   NodeShare place;
   std::optional<JobId> task;
   std::optional<Duration> keep_alive;
+  bool warm = false;
   bool operator==(const StartReplica&) const = default;
 };
 

@@ -9,7 +9,7 @@ using Set = std::vector<std::pair<std::string, std::string>>;
 
 TEST(Policies, EveryOneHasTheWordsThatEbbPoliciesPrints) {
   const sched::Registry registry = all();
-  EXPECT_EQ(registry.policies().size(), 10U);
+  EXPECT_EQ(registry.policies().size(), 11U);
   for (const sched::PolicyInfo& info : registry.policies()) {
     EXPECT_FALSE(info.summary.empty()) << info.name;
     EXPECT_FALSE(info.source.empty()) << info.name;

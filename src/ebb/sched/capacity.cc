@@ -82,7 +82,7 @@ ClassId Capacity::class_of(const JobSpec& job) {
       eligible |= GroupMask{1} << g;
     }
   }
-  const std::tuple<GpuCount, GpuCount, GroupMask> key(job.gpus, job.smallest(), eligible);
+  const std::tuple key(job.gpus, job.smallest(), job.largest(), job.gpu_step, eligible);
   const auto at = std::lower_bound(class_index_.begin(), class_index_.end(), key,
                                    [](const auto& entry, const auto& k) { return entry.first < k; });
   if (at != class_index_.end() && at->first == key) return at->second;

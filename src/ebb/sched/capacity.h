@@ -136,7 +136,8 @@ class Capacity {
   GroupMask lendable_groups_ = 0;
   FreeIndex free_;
   std::vector<JobClass> classes_;
-  std::vector<std::pair<std::tuple<GpuCount, GpuCount, GroupMask>, ClassId>> class_index_;  // sorted
+  std::vector<std::pair<std::tuple<GpuCount, GpuCount, GpuCount, GpuCount, GroupMask>, ClassId>>
+      class_index_;                // sorted
   std::vector<Promise> promises_;  // oldest first; empty nearly always
 };
 

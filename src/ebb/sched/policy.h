@@ -56,9 +56,9 @@ class Turn {
   void start(JobId job, Allocation allocation) { decide(Start{job, std::move(allocation)}); }
   void preempt(JobId job) { decide(Preempt{job}); }
   void resize(std::vector<Target> targets) { decide(Resize{std::move(targets)}); }
-  void start_replica(ServiceId service, NodeShare place, std::optional<JobId> task,
-                     std::optional<Duration> keep_alive) {
-    decide(StartReplica{static_cast<ReplicaId>(state_.replicas().size()), service, place, task, keep_alive});
+  void start_replica(ServiceId service, NodeShare place, std::optional<JobId> task, std::optional<Duration> keep_alive,
+                     bool warm = false) {
+    decide(StartReplica{static_cast<ReplicaId>(state_.replicas().size()), service, place, task, keep_alive, warm});
   }
   void serve(JobId task, ReplicaId replica, std::optional<Duration> keep_alive) {
     decide(Serve{task, replica, keep_alive});

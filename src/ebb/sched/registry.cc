@@ -62,6 +62,11 @@ std::span<const OptionSpec> Registry::common_options() {
        true,
        "services get GPUs at ticks too (false: between ticks only, as in DeepBoot's simulator)",
        {}},
+      {"warm_after_eviction",
+       false,
+       "a replica evicted at a tick starts again without a delay if it is needed in the next moment (as in DeepBoot's "
+       "simulator)",
+       {}},
       {"allow_rigid_shrink",
        false,
        "reclaim takes single GPUs of jobs that the policy holds at a fixed size (as DeepBoot's simulator does)",
@@ -103,6 +108,7 @@ ServingOptions serving_options(const Options& options, std::uint64_t seed) {
   serving.place_at_ticks = options.get<bool>("place_at_ticks");
   serving.allow_rigid_shrink = options.get<bool>("allow_rigid_shrink");
   serving.strip = options.get<bool>("strip");
+  serving.warm_after_eviction = options.get<bool>("warm_after_eviction");
   serving.seed = seed;
   return serving;
 }

@@ -120,6 +120,12 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     policy_->decide(turn);
   }
   if (turn.error()) return tl::unexpected(*turn.error());
+  if (tick && serving_.options().warm_after_eviction) {
+    for (const Decision& decision : result.decisions) {
+      const auto* stop = std::get_if<StopReplica>(&decision);
+      if (stop != nullptr) serving_.on_evicted(state_.replica(stop->replica).service);
+    }
+  }
   result.serve_at = serving_.next_wake(state_, now);
   if (!tick) {
     for (const Event& event : events) explain_new_wait(event, now, result);

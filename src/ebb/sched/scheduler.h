@@ -5,9 +5,10 @@
 ///
 ///   step(events of one time, now) -> decisions, reasons, next_wake_at
 ///
-/// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h); if
-/// one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler gives the recorded
-/// decisions again. Copying a Scheduler forks it. Not thread-safe; different Schedulers are independent.
+/// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h);
+/// if one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler
+/// gives the recorded decisions again. Copying a Scheduler forks it. Not thread-safe; different Schedulers are
+/// independent.
 
 #include <memory>
 #include <optional>

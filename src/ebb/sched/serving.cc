@@ -51,6 +51,7 @@ void Serving::run(Turn& turn, bool place) {
   for (const JobId task : turn.state().waiting_tasks()) {
     pending.push_back({*turn.state().find_service(turn.state().job(task).spec.application), task});
   }
+  std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
   const auto jobs =
@@ -64,8 +65,11 @@ void Serving::run(Turn& turn, bool place) {
   }
   finder.commit();
   for (const auto& [one, node] : found) {
+    const auto warm = std::find(evicted.begin(), evicted.end(), one.service);
+    const bool is_warm = warm != evicted.end();
+    if (is_warm) evicted.erase(warm);
     turn.start_replica(one.service, {node, state.services()[one.service].spec.gpus}, one.task,
-                       keep_alive(one.service, 0));
+                       keep_alive(one.service, 0), is_warm);
   }
 }
 

@@ -30,6 +30,8 @@ class Serving {
 
   /// A task arrived: what learned keep-alive is made of.
   void on_task(const State& state, JobId task, Time now);
+  /// A replica of the service was evicted at a tick.
+  void on_evicted(ServiceId service) { evicted_.push_back(service); }
   /// `place`: whether step 3 is done.
   void run(Turn& turn, bool place);
   /// When a warm replica falls asleep that something waits for; a Timer event then makes it available.
@@ -53,6 +55,7 @@ class Serving {
 
   ServingOptions options_;
   std::vector<Arrivals> arrivals_;  // by service
+  std::vector<ServiceId> evicted_;  // at the last tick, with ServingOptions::warm_after_eviction
   Random random_;
 };
 

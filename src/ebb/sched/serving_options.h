@@ -30,10 +30,11 @@ struct ServingOptions {
   Duration base = std::chrono::seconds(30);
   Duration bonus = std::chrono::seconds(15);
   Duration limit = std::chrono::seconds(120);
-  bool place_at_ticks = true;       ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
-  bool allow_rigid_shrink = false;  ///< reclaim may take single GPUs of rigid gangs
-  bool strip = false;               ///< training leaves every node that hosts a replica, at every decision
-  std::uint64_t seed = 1;           ///< of Reclaim::random
+  bool place_at_ticks = true;        ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
+  bool allow_rigid_shrink = false;   ///< reclaim may take single GPUs of rigid gangs
+  bool strip = false;                ///< training leaves every node that hosts a replica, at every decision
+  bool warm_after_eviction = false;  ///< a replica evicted at a tick is warm until the next step between ticks
+  std::uint64_t seed = 1;            ///< of Reclaim::random
 };
 
 }  // namespace ebb::sched

@@ -106,6 +106,7 @@ struct ReplicaState {
   GpuCount promised = 0;               ///< GPUs of its start that are not free yet
   std::uint32_t hits = 0;              ///< reuses while protected, since it last slept
   std::optional<JobId> task;           ///< bound to it
+  bool warm = false;                   ///< it starts without a delay
   std::optional<Duration> keep_alive;  ///< after what it serves now; nullopt: it is not reused
   Time since{};                        ///< of the phase that was last folded
   Time protect_until{};                ///< while it rests

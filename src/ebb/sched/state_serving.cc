@@ -159,6 +159,7 @@ Result<void> State::apply(const StartReplica& d, Time now) {
   replica.place = d.place;
   replica.keep_alive = d.keep_alive;
   replica.task = d.task;
+  replica.warm = d.warm;
   replica.since = now;
   replica.promised = capacity_.take(Holder::replica(d.replica), {d.place});
   gpus_serving_ += d.place.gpus;

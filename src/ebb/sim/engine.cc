@@ -532,7 +532,7 @@ void Engine::launch(const Holder& holder) {
   if (holder.kind == Holder::Kind::job) return launch_job(holder.id);
   const sched::ReplicaState& replica = state().replica(holder.id);
   recorder_.replica_launched(holder.id, now_);
-  const Duration delay = state().services()[replica.service].spec.start_delay;
+  const Duration delay = replica.warm ? Duration(0) : state().services()[replica.service].spec.start_delay;
   if (delay > Duration(0)) {
     confirm_at(now_ + delay, ReplicaReady{holder.id});
   } else {

@@ -72,6 +72,11 @@ class Fields {
   std::optional<Duration> maybe_duration(const char* key) {
     return find(key) == nullptr ? std::nullopt : std::optional(duration(key));
   }
+  bool flag(const char* key) {
+    const Json* value = find(key);
+    if (value != nullptr && !value->is_boolean()) set_error(fmt::format("key '{}': the value is not a boolean", key));
+    return value != nullptr && value->is_boolean() && value->get<bool>();
+  }
   std::optional<JobId> maybe_job(const char* key) {
     return find(key) == nullptr ? std::nullopt : std::optional<JobId>(id(key));
   }
@@ -243,7 +248,8 @@ constexpr std::array<RecordType, 30> kTypes{{
                                     f.id("service"),
                                     {f.node(), f.gpus("gpus")},
                                     f.maybe_job("task"),
-                                    f.maybe_duration("keep_alive")});
+                                    f.maybe_duration("keep_alive"),
+                                    f.flag("warm")});
      }},
     {"serve",
      [](Fields& f) -> What { return Decision(Serve{f.id("task"), f.id("replica"), f.maybe_duration("keep_alive")}); }},

@@ -56,6 +56,12 @@ class Line {
     return *this;
   }
 
+  Line& put_true(const char* key) {
+    put_key(key);
+    out_ += "true";
+    return *this;
+  }
+
   Line& put(const char* key, std::string_view text) {
     put_key(key);
     put_text(text);
@@ -248,6 +254,7 @@ struct Encoder {
     line.put("replica", d.replica).put("service", d.service).put("node", d.place.node).put("gpus", d.place.gpus);
     if (d.task) line.put("task", *d.task);
     line.put("keep_alive", d.keep_alive);
+    if (d.warm) line.put_true("warm");
   }
   void operator()(const Serve& d) const {
     Line(out, at, "serve").put("task", d.task).put("replica", d.replica).put("keep_alive", d.keep_alive);

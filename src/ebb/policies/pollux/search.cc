@@ -16,6 +16,7 @@ constexpr double kReset = 0.05;   // of the rows go back to the present
 constexpr double kShrink = 0.05;  // of the rows lose GPUs
 constexpr double kRaise = 0.5;    // of the genomes have a job raised
 constexpr int kOffered = 3;       // jobs to which free GPUs of a node are offered at a time
+constexpr int kMisses = 4;        // offers that nobody takes end the handing out
 constexpr std::size_t kHandedOn = 16;
 
 class Search {
@@ -164,9 +165,11 @@ class Search {
     return cut(j, work_);
   }
 
-  // A random job to a random size: on one node where one is large enough, else on nodes in a row from its own on.
+  // A random job, often one without GPUs, to a random size: on one node where one is large enough, else on nodes in a
+  // row from its own on.
   std::size_t raise(Member& member) {
-    const std::size_t j = index(jobs());
+    std::size_t j = index(jobs());
+    if (!starved_.empty() && chance(0.5)) j = starved_[index(starved_.size())];
     const SearchJob& job = problem_.jobs[j];
     if (job.fixed) return member.rows[j] = present_[j], j;
     const auto sizes = static_cast<std::size_t>((job.largest - job.smallest) / job.step + 1);
@@ -195,19 +198,18 @@ class Search {
   void settle(Member& member, std::size_t first) {
     for (std::size_t n = 0; n < left_.size(); ++n) {
       left_[n] = problem_.nodes[n].gpus;
-      crowded_[n] = problem_.nodes[n].taken;
+      crowded_[n] = problem_.nodes[n].taken ? 1 : 0;
     }
     if (first != kNobody) member.rows[first] = fitted(first, member.rows[first]);
+    growing_.clear();
+    starved_.clear();
     for (std::size_t j = 0; j < jobs(); ++j) {
       if (j != first) member.rows[j] = fitted(j, member.rows[j]);
+      const GpuCount gpus = rows_[member.rows[j]].gpus;
+      if (gpus == 0) starved_.push_back(j);
+      if (gpus < problem_.jobs[j].largest && !problem_.jobs[j].fixed) growing_.push_back(j);
     }
-    const std::size_t nodes = left_.size();
-    const std::size_t from = nodes == 0 ? 0 : index(nodes);
-    for (std::size_t i = 0; i < nodes; ++i) {
-      const auto node = static_cast<NodeId>((from + i) % nodes);
-      while (left_[node] > 0 && offer(member, node)) {
-      }
-    }
+    if (!growing_.empty()) hand_out(member);
     member.cost = 0;
     member.hash = 0;
     for (const RowId row : member.rows) {
@@ -215,6 +217,21 @@ class Search {
       member.hash += rows_[row].hash;
     }
     ++evaluations_;
+  }
+
+  // Offers the free GPUs of one node after the other.
+  void hand_out(Member& member) {
+    const std::size_t nodes = left_.size();
+    const std::size_t from = index(nodes);
+    int misses = 0;
+    for (std::size_t i = 0; i < nodes && misses < kMisses; ++i) {
+      const auto node = static_cast<NodeId>((from + i) % nodes);
+      while (left_[node] > 0) {
+        if (offer(member, node)) continue;
+        ++misses;
+        break;
+      }
+    }
   }
 
   // The row, or what of it its nodes have left; takes it from there.
@@ -244,14 +261,14 @@ class Search {
   void take(RowId row) {
     for (const NodeShare& share : rows_.shares(row)) {
       left_[share.node] -= share.gpus;
-      if (rows_[row].count > 1) crowded_[share.node] = true;
+      if (rows_[row].count > 1) crowded_[share.node] = 1;
     }
   }
 
   void give_back(RowId row) {
     for (const NodeShare& share : rows_.shares(row)) {
       left_[share.node] += share.gpus;
-      if (rows_[row].count > 1) crowded_[share.node] = problem_.nodes[share.node].taken;
+      if (rows_[row].count > 1) crowded_[share.node] = problem_.nodes[share.node].taken ? 1 : 0;
     }
   }
 
@@ -260,7 +277,8 @@ class Search {
     double most = 0;
     std::size_t winner = kNobody;
     for (int i = 0; i < kOffered; ++i) {
-      const std::size_t j = index(jobs());
+      const std::vector<std::size_t>& from = i == 0 && !starved_.empty() ? starved_ : growing_;
+      const std::size_t j = from[index(from.size())];
       if (j == winner || !grown(j, member.rows[j], node)) continue;
       const RowId row = member.rows[j];
       const double gain = rows_[row].cost - values_.cost(j, work_, gpus_in(work_));
@@ -349,9 +367,11 @@ class Search {
   Rows rows_;
   std::vector<RowId> empty_;
   std::vector<RowId> present_;
-  std::vector<Member> members_;  // the best first
-  std::vector<GpuCount> left_;   // by node, of the genome at hand
-  std::vector<bool> crowded_;    // a job of several nodes is on it
+  std::vector<Member> members_;       // the best first
+  std::vector<GpuCount> left_;        // by node, of the genome at hand
+  std::vector<char> crowded_;         // a job of several nodes is on it
+  std::vector<std::size_t> starved_;  // jobs without GPUs in the genome at hand, or the last one
+  std::vector<std::size_t> growing_;  // jobs that could have had more before GPUs were handed out
   Allocation work_;
   Allocation best_;
   std::uint64_t evaluations_ = 0;
