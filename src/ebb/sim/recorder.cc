@@ -18,6 +18,15 @@ double gpu_seconds_of(sched::GpuNanoseconds time) {
   return static_cast<double>(time) / 1e9;
 }
 
+// GPUs that training has without lending.
+GpuCount own_gpus(const sched::Capacity& capacity) {
+  GpuCount gpus = 0;
+  for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
+    if (!capacity.in_serving_pool(n)) gpus += capacity.spec().nodes[n].gpus;
+  }
+  return gpus;
+}
+
 }  // namespace
 
 Distribution distribution_of(std::vector<double> seconds) {
@@ -38,6 +47,7 @@ Distribution distribution_of(std::vector<double> seconds) {
 }
 
 void Recorder::advance(const State& state, Time now) {
+  if (!before_ && now >= start_) before_ = state.gpu_times(now);
   if (now <= last_) return;
   const double seconds = to_seconds(now - last_);
   for (auto& [id, load] : loads_) {
@@ -56,6 +66,10 @@ void Recorder::advance(const State& state, Time now) {
     }
     requests_ += load.rate * seconds;
     requests_in_target_ += load.rate * seconds * load.share;
+  }
+  if (state.gpus_lent() > 0) {
+    const GpuCount net = std::min(state.gpus_lent(), state.gpus_held() - own_gpus(state.capacity()));
+    net_lent_ += std::max(net, 0) * seconds;
   }
   active_seconds_ += static_cast<double>(state.active_count()) * to_seconds(now - last_);
   last_ = now;
@@ -224,7 +238,13 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
 }
 
 void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) const {
-  const sched::GpuTimes times = state.gpu_times(now);
+  sched::GpuTimes times = state.gpu_times(now);
+  if (before_) {
+    times.starting -= before_->starting;
+    times.serving -= before_->serving;
+    times.protect -= before_->protect;
+    times.sleep -= before_->sleep;
+  }
   GpuSeconds& by_state = result.summary.gpu_seconds_by_state;
   by_state.training = gpu_seconds_of(times.training - times.resizing);
   by_state.resizing = gpu_seconds_of(times.resizing);
@@ -236,6 +256,7 @@ void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) c
   by_state.idle = std::max(
       all - gpu_seconds_of(times.training + times.starting + times.serving + times.protect + times.sleep), 0.0);
   result.summary.loans.gpu_seconds = gpu_seconds_of(times.lent);
+  result.summary.loans.net_gpu_seconds = net_lent_;
 }
 
 }  // namespace ebb::sim
