@@ -138,6 +138,10 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair<std::string, Set>{"afs", {}},
                       std::pair<std::string, Set>{"afs", {{"respect_max", "false"}}},
                       std::pair<std::string, Set>{"lyra", {}}, std::pair<std::string, Set>{"lyra", {{"value", "aryl"}}},
+                      std::pair<std::string, Set>{"deepboot", {}},
+                      std::pair<std::string, Set>{
+                          "deepboot",
+                          {{"solver", "incremental"}, {"place", "incremental"}, {"change_cost", "expected"}}},
                       std::pair<std::string, Set>{
                           "tiresias", {{"variant", "pollux"}, {"limits", "600"}, {"allow_rigid_shrink", "true"}}}));
 

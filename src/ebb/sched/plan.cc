@@ -100,7 +100,7 @@ void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
   const State& state = turn.state();
   std::vector<bool> hosts(state.capacity().spec().nodes.size());
   for (const ReplicaId id : state.live_replicas()) {
-    if (state.replica(id).phase(turn.now()) != ReplicaPhase::sleep) hosts[state.replica(id).place.node] = true;
+    if (state.replica(id).folded != ReplicaPhase::stopping) hosts[state.replica(id).place.node] = true;
   }
   for (auto& [job, allocation] : plan) {
     std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
@@ -202,9 +202,9 @@ Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus
 
 void commit_plan(Turn& turn, TrainingPlan plan) {
   const State& state = turn.state();
+  stop_sleepers(turn, plan);
   if (turn.serving().strip) strip_replica_nodes(turn, plan);
   for (auto& [job, allocation] : plan) cut_to_legal(state.job(job).spec, allocation);
-  stop_sleepers(turn, plan);
   std::vector<Target> targets;
   for (const auto& [job, allocation] : plan) {
     const JobState& was = state.job(job);

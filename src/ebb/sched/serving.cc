@@ -54,9 +54,8 @@ void Serving::run(Turn& turn, bool place) {
   std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
-  // None where a service's first replicas are due and no job was submitted yet.
-  const auto jobs = std::max(
-      static_cast<GpuCount>(state.active_count() + state.waiting_tasks().size() + state.live_replicas().size()), 1);
+  // Training jobs, replicas, and what waits for one: at least one.
+  const auto jobs = static_cast<GpuCount>(state.active_count() + pending.size() + state.live_replicas().size());
   const GpuCount total = state.capacity().total_gpus();
   turn.estimator().set_fair_share((total + jobs - 1) / jobs);
   GpuFinder finder(turn, random_);
