@@ -47,7 +47,6 @@ Distribution distribution_of(std::vector<double> seconds) {
 }
 
 void Recorder::advance(const State& state, Time now) {
-  if (!before_ && now >= start_) before_ = state.gpu_times(now);
   if (now <= last_) return;
   const double seconds = to_seconds(now - last_);
   for (auto& [id, load] : loads_) {
@@ -238,13 +237,7 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
 }
 
 void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) const {
-  sched::GpuTimes times = state.gpu_times(now);
-  if (before_) {
-    times.starting -= before_->starting;
-    times.serving -= before_->serving;
-    times.protect -= before_->protect;
-    times.sleep -= before_->sleep;
-  }
+  const sched::GpuTimes times = state.gpu_times(now);
   GpuSeconds& by_state = result.summary.gpu_seconds_by_state;
   by_state.training = gpu_seconds_of(times.training - times.resizing);
   by_state.resizing = gpu_seconds_of(times.resizing);

@@ -3,7 +3,6 @@
 /// Turns what happened in a run into a SimResult.
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,8 +65,7 @@ class Recorder {
   std::map<ReplicaId, Time> reclaiming_;  // replicas that wait for GPUs of training, since when
   std::vector<double> reclaim_s_;
   std::uint64_t forced_ = 0;
-  double net_lent_ = 0;                   // GPU-seconds of training beyond the GPUs outside the serving pool
-  std::optional<sched::GpuTimes> before_;  // what GPUs did before the first submission
+  double net_lent_ = 0;  // GPU-seconds of training beyond the GPUs outside the serving pool
   double active_seconds_ = 0;             // integral of the number of active jobs
   std::vector<double> active_at_submit_;  // by job: the integral when it was submitted
   std::vector<double> active_at_end_;
