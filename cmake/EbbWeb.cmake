@@ -21,7 +21,8 @@ function(ebb_web_report target)
     DEPENDS ${source}/package.json ${source}/package-lock.json
     COMMENT "Fetching the chart library of the report page (npm ci)" VERBATIM)
   ebb_embed(${target} SYMBOL report_files FILES
-    ${source}/template.html ${source}/report.css ${source}/format.js ${source}/charts.js ${source}/report.js
+    ${source}/template.html ${source}/report.css ${source}/format.js ${source}/charts.js ${source}/usage.js
+    ${source}/gantt.js ${source}/report.js
     ${vendor}/uPlot.iife.min.js ${vendor}/uPlot.min.css ${vendor}/uPlot.LICENSE)
   if(EBB_TESTS)
     find_program(EBB_NODE node REQUIRED)

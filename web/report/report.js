@@ -45,10 +45,13 @@
 
   function fillHeader() {
     const clusters = distinct(runs.map((run) => run.cluster).filter(Boolean));
+    const tasks = runs.some((run) => run.inference && run.inference.submitted > 0);
     const facts = [
       contenders.length > 1 ? plural(contenders.length, "policy", "policies") : contenders[0],
       runs.length > contenders.length ? plural(runs.length, "run") : null,
-      rangeText(runs.map((run) => run.summary.jobs_total), plural, "job"),
+      rangeText(runs.map((run) => run.summary.jobs_total), plural, tasks ? "training job" : "job"),
+      tasks ? rangeText(runs.map((run) => (run.inference ? run.inference.submitted : 0)), plural, "inference task")
+        : null,
       rangeText(runs.map((run) => run.cluster_gpus), plural, "GPU") +
         (clusters.length === 1 ? ` (cluster ${clusters[0]})` : ""),
       data.ebb_version ? `ebb ${data.ebb_version}` : null,
@@ -96,6 +99,7 @@
     });
     fillGlance();
     fillCaptions();
+    fillUsage();
     fillTenants();
   }
 
@@ -285,6 +289,7 @@
     });
   }
 
+  const peakOf = (series) => (series ? `at most ${f.figure(Math.max(0, ...series.values))}` : "none");
   // What stands below each chart, and in its label for readers who do not see it: a text for each run.
   const captions = {
     "chart-jct": (s) => (s.run.jct.count === 0 ? "no completed job"
@@ -294,6 +299,9 @@
       : `${f.percent(s.run.pending.zero_share)} never waited, ` +
         `99 % at most ${f.duration(s.run.summary.queue.p99_s)}`),
     "chart-gpus": (s) => `${f.percent(s.run.summary.utilisation)} on average`,
+    "chart-serving": (s) => peakOf(s.run.gpus_serving),
+    "chart-lent": (s) => (s.run.loans
+      ? `${f.number(s.run.loans.gpu_seconds / 3600, 1)} GPU-hours, ${peakOf(s.run.gpus_lent)}` : peakOf(null)),
     "chart-queue": (s) => `at most ${f.figure(Math.max(0, ...s.run.queue_length.values))}`,
   };
   function captionOf(id) {
@@ -316,7 +324,8 @@
 
   function drawSeries(id, seriesOf, { noun, reference, emptyText }) {
     const box = byId(id).querySelector(".chart");
-    const drawn = shown.filter((s) => seriesOf(s.run).values.length > 0 && seriesOf(s.run).bucket_s > 0);
+    const drawn = shown.filter((s) => seriesOf(s.run) && seriesOf(s.run).values.length > 0 &&
+      seriesOf(s.run).bucket_s > 0);
     if (drawn.length === 0) return emptyChart(box, emptyText);
     const steps = drawn.map((s) => {
       const { start_s: start, bucket_s: bucket, values } = seriesOf(s.run);
@@ -358,7 +367,53 @@
       drawSeries("chart-queue", (run) => run.queue_length,
         { noun: "Jobs waiting", emptyText: "The runs recorded no queue over time." }),
     ];
+    const optional = [["chart-serving", (run) => run.gpus_serving, "GPUs of services"],
+      ["chart-lent", (run) => run.gpus_lent, "GPUs lent to training"]];
+    for (const [id, seriesOf, noun] of optional) {
+      byId(id).hidden = !runs.some(seriesOf);
+      if (byId(id).hidden) continue;
+      charts.push(drawSeries(id, seriesOf, { noun, reference, emptyText: "None in these runs." }));
+    }
+    if (runs.some((run) => run.gpus_serving)) byId("gpus-title").textContent = "GPUs in use by training";
     for (const key of hidden) charts.forEach((chart) => chart.show(key, false));
+  }
+
+  // ---- what GPUs did, inference, loans -----------------------------------------------------------------------------
+
+  function fillUsage() {
+    ebbUsage.fillStates(byId("states"), visible());
+    byId("states-section").hidden = !runs.some(ebbUsage.hasStates);
+    ebbUsage.fillInference(byId("inference"), visible());
+    ebbUsage.fillLoans(byId("loans"), visible());
+    byId("inference-section").hidden = !runs.some((run) => run.inference);
+    byId("loans-section").hidden = !runs.some((run) => run.loans);
+  }
+
+  // ---- job by job --------------------------------------------------------------------------------------------------
+
+  let gantt = null;
+
+  function drawGantt() {
+    if (gantt) gantt.destroy();
+    gantt = null;
+    const s = shown.find((one) => String(one.index) === byId("gantt-run").value);
+    byId("gantt").hidden = byId("gantt-key").hidden = !s;
+    if (s) gantt = ebbGantt.draw(byId("gantt"), byId("gantt-key"), s.run, timeZero());
+  }
+
+  function fillGantt() {
+    const rows = shown.filter((s) => s.run.histories && s.run.histories.length > 0);
+    const select = byId("gantt-run");
+    const before = select.value;
+    select.replaceChildren(...rows.map((s) => element("option", { value: String(s.index) }, s.name)));
+    if (rows.some((s) => String(s.index) === before)) select.value = before;
+    byId("gantt-choice").hidden = rows.length < 2;
+    byId("jobs-section").hidden = shown.every((s) => s.run.histories && s.run.histories.length === 0);
+    byId("jobs-hint").textContent = rows.length > 0
+      ? "A line for each training job in order of submission: thin where it waits, darker the more GPUs it is on. Point " +
+        "at it to read it."
+      : "Drawn for runs of up to 400 training jobs with up to 20,000 changes of their GPUs; these have more.";
+    drawGantt();
   }
 
   // ---- tenants -----------------------------------------------------------------------------------------------------
@@ -461,10 +516,13 @@
     fillGlance();
     fillTable();
     drawCharts();
+    fillUsage();
+    fillGantt();
     fillTenants();
     document.body.dataset.charts = String(ebbCharts.drawn());
   }
 
+  byId("gantt-run").addEventListener("change", drawGantt);
   fillHeader();
   fillViews();
   fillWarnings();

@@ -48,12 +48,31 @@ std::string table_of(const std::vector<sim::CompareRun>& runs) {
   std::vector<std::vector<std::string>> rows = {{"policy", "mean JCT", "p50 JCT", "p99 JCT", "mean pending",
                                                  "p99 pending", "makespan", "utilisation", "preempted", "max rho",
                                                  "jobs"}};
+  const auto any = [&](auto&& has) {
+    return std::any_of(runs.begin(), runs.end(), [&](const sim::CompareRun& run) { return has(run.result.summary); });
+  };
+  const bool tasks = any([](const sim::Summary& s) { return s.inference.submitted > 0; });
+  const bool inference = any([](const sim::Summary& s) { return s.inference.any(); });
+  const bool loans = any([](const sim::Summary& s) { return s.loans.any(); });
+  const auto add = [](std::vector<std::string>& row, bool wanted, std::vector<std::string> more) {
+    if (wanted) row.insert(row.end(), more.begin(), more.end());
+  };
+  add(rows[0], tasks, {"tasks", "mean extra", "p99 extra"});
+  add(rows[0], inference, {"in target"});
+  add(rows[0], loans, {"lent GPU-h", "p50 reclaim", "p99 reclaim"});
   for (const sim::CompareRun& run : runs) {
     const sim::Summary& s = run.result.summary;
     rows.push_back({run.result.label, human_seconds(s.training.avg_s), human_seconds(s.training.p50_s),
                     human_seconds(s.training.p99_s), human_seconds(s.queue.avg_s), human_seconds(s.queue.p99_s),
                     human_seconds(s.makespan_s), fmt::format("{:.1f} %", 100 * s.utilisation),
-                    with_commas(s.preemptions), fmt::format("{:.1f}", s.max_rho), with_commas(s.jobs_completed)});
+                    with_commas(s.preemptions), fmt::format("{:.1f}", s.max_rho), with_commas(s.training_completed())});
+    add(rows.back(), tasks,
+        {with_commas(s.inference.count), human_seconds(s.inference.avg_extra_s),
+         human_seconds(s.inference.p99_extra_s)});
+    add(rows.back(), inference, {fmt::format("{:.2f} %", 100 * s.inference.in_target_share)});
+    add(rows.back(), loans,
+        {fmt::format("{:.1f}", s.loans.gpu_seconds / 3600), human_seconds(s.loans.reclaim_p50_s),
+         human_seconds(s.loans.reclaim_p99_s)});
   }
   return table(rows);
 }

@@ -19,12 +19,40 @@ struct RunFlags {
   std::string policy;
 };
 
+// Inference and loans, where there are any; apart from training.
+std::string serving_text(const sim::Summary& s) {
+  std::vector<std::vector<std::string>> rows;
+  const sim::InferenceFigures& inference = s.inference;
+  if (inference.submitted > 0) {
+    rows.push_back({"inference tasks",
+                    fmt::format("{} of {} completed", with_commas(inference.count), with_commas(inference.submitted))});
+    rows.push_back({"extra latency", fmt::format("mean {}, p99 {}", human_seconds(inference.avg_extra_s),
+                                                 human_seconds(inference.p99_extra_s))});
+  }
+  if (inference.requests > 0) {
+    rows.push_back({"requests", with_commas(static_cast<std::uint64_t>(std::llround(inference.requests)))});
+  }
+  if (inference.any()) rows.push_back({"in target", fmt::format("{:.2f} %", 100 * inference.in_target_share)});
+  const sim::LoanFigures& loans = s.loans;
+  if (loans.count > 0) {
+    rows.push_back(
+        {"GPUs lent", fmt::format("{}, {:.1f} GPU-hours", with_commas(loans.count), loans.gpu_seconds / 3600)});
+  }
+  if (loans.reclaims > 0) {
+    rows.push_back({"reclaims", fmt::format("{}, p50 {}, p99 {}", with_commas(loans.reclaims),
+                                            human_seconds(loans.reclaim_p50_s), human_seconds(loans.reclaim_p99_s))});
+  }
+  if (loans.forced > 0) rows.push_back({"killed at the bound", with_commas(loans.forced)});
+  return rows.empty() ? "" : "\n" + table(rows);
+}
+
 // The figures of one run for people.
 std::string figures_text(const sim::SimResult& result) {
   const sim::Summary& s = result.summary;
-  std::string text = fmt::format("{} on {} ({} GPUs): {} of {} jobs completed\n\n", result.label, result.cluster,
-                                 with_commas(static_cast<std::uint64_t>(result.cluster_gpus)),
-                                 with_commas(s.jobs_completed), with_commas(s.jobs_total));
+  std::string text =
+      fmt::format("{} on {} ({} GPUs): {} of {} {} completed\n\n", result.label, result.cluster,
+                  with_commas(static_cast<std::uint64_t>(result.cluster_gpus)), with_commas(s.training_completed()),
+                  with_commas(s.training_total()), s.inference.any() ? "training jobs" : "jobs");
   text += table(
       {{"", "mean", "median", "p99"},
        {"job completion time", human_seconds(s.training.avg_s), human_seconds(s.training.p50_s),
@@ -37,7 +65,7 @@ std::string figures_text(const sim::SimResult& result) {
                  {"preemptions", with_commas(s.preemptions)},
                  {"restarts", with_commas(s.restarts)},
                  {"max rho", fmt::format("{:.2f}", s.max_rho)}});
-  return text;
+  return text + serving_text(s);
 }
 
 Result<void> check_expectations(const SimSetup& setup, const sim::Summary& summary) {

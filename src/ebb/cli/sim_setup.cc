@@ -78,6 +78,9 @@ Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& p
     options.profiles = std::make_shared<const perf::ProfileSet>(std::move(profiles));
   }
   options.target_extra = base.target_extra.value_or(options.target_extra);
+  if (!flags.target_extra.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.target_extra, named("--target-extra", parse_duration(flags.target_extra)));
+  }
   options.time = base.time.value_or(spec::TimeModel::fractional);
   if (!flags.time.empty()) {
     for (const auto time : {spec::TimeModel::fractional, spec::TimeModel::seconds, spec::TimeModel::polled}) {
@@ -104,7 +107,8 @@ void SimFlags::add_to(CLI::App& command) {
   command.add_option("scenario", scenario, "A scenario file (YAML) with any of what the flags say");
   command.add_option("--preset", preset, "Policy, options and time model of a published comparison");
   command.add_option("--trace", trace, "The jobs; may be gzipped");
-  command.add_option("--format", format, "tiresias, philly, swf, sacct, ebb-csv or ebb-jsonl; recognised if not given");
+  command.add_option("--format", format,
+                     "tiresias, philly, swf, sacct, pollux, deepboot, ebb-csv or ebb-jsonl; recognised if not given");
   command.add_option("--procs-per-gpu", procs_per_gpu, "swf: processors that count as one GPU (default 1)")
       ->check(CLI::Range(1, 100'000));
   command.add_flag("--skip-bad-rows", skip_bad_rows, "Leave out and count rows of the trace that cannot be read");
@@ -123,12 +127,14 @@ void SimFlags::add_to(CLI::App& command) {
   command.add_option("--lending", lending, "none (default), pooled or partitioned: whether training uses serving GPUs");
   command.add_option("--services", services, "A services file (YAML): services with a demand of requests over time");
   command.add_option("--profiles", profiles, "Folder with one profile an application (default: built in)");
+  command.add_option("--target-extra", target_extra,
+                     "Extra latency up to which an inference task is in target (default 1s)");
   command.add_option("--out", out, "Folder for the results; must be new or empty");
   command.add_flag("--force", force, "Replace files in --out");
   command.add_flag("--json", json, "Print one JSON object");
   command.add_option("--progress", progress, "auto (on a terminal) or never")->check(CLI::IsMember({"auto", "never"}));
   for (const char* name : {"scenario", "--preset", "--trace", "--format", "--cluster", "--round", "--resize-cost",
-                           "--lending", "--services", "--profiles", "--out"}) {
+                           "--lending", "--services", "--profiles", "--target-extra", "--out"}) {
     command.get_option(name)->check(not_empty());
   }
 }

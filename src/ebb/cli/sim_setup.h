@@ -31,6 +31,7 @@ struct SimFlags {
   std::string lending;
   std::string services;
   std::string profiles;
+  std::string target_extra;
   std::string time;
   std::optional<std::uint64_t> seed;
   std::string out;

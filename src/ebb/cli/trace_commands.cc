@@ -22,7 +22,7 @@ struct Input {
   void add_to(CLI::App& command) {
     command.add_option("trace", path, "The trace; may be gzipped")->required();
     command.add_option("--format", format,
-                       "tiresias, philly, swf, sacct, ebb-csv or ebb-jsonl; recognised if not given");
+                       "tiresias, philly, swf, sacct, pollux, deepboot, ebb-csv or ebb-jsonl; recognised if not given");
     command.add_option("--procs-per-gpu", procs_per_gpu, "swf: processors that count as one GPU (default 1)")
         ->check(CLI::Range(1, 100'000));
     command.add_flag("--skip-bad-rows", skip_bad_rows, "Leave out and count rows that cannot be read");

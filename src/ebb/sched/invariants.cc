@@ -55,7 +55,7 @@ Result<void> check_serving(const State& state) {
     }
     if (!replica.alive()) continue;
     ++alive;
-    gpus += replica.place.gpus;
+    if (replica.promised == 0) gpus += replica.place.gpus;
     if (works && !replica.task) ++serving[replica.service];
   }
   if (alive != state.live_replicas().size() || gpus != state.gpus_serving()) {
@@ -128,8 +128,17 @@ Result<void> check_invariants(const State& state) {
   if (held != state.gpus_held()) return broken("{} GPUs are held, counted {}", held, state.gpus_held());
 
   GpuNanoseconds gpu_time = 0;
+  GpuCount occupied = 0;
   for (const JobState& job : state.jobs()) {
     gpu_time += job.gpu_time_until(state.latest());
+    occupied += job.occupied;
+  }
+  if (occupied != state.gpus_occupied()) {
+    return broken("training is on {} GPUs, counted {}", occupied, state.gpus_occupied());
+  }
+  if (occupied + state.gpus_serving() > capacity.total_gpus()) {
+    return broken("training is on {} GPUs and replicas on {} of {}", occupied, state.gpus_serving(),
+                  capacity.total_gpus());
   }
   if (gpu_time != state.gpu_time()) return broken("the GPU-seconds of the jobs are not those held over time");
   for (const Holder& holder : state.launchable()) {

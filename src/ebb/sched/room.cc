@@ -27,6 +27,12 @@ Room::Room(const State& state, const Placement& placement) : state_(state), plac
       }
     }
   }
+  // Nor can those of replicas, unless they are told to stop.
+  for (const ReplicaId id : state.live_replicas()) {
+    const ReplicaState& replica = state.replica(id);
+    if (replica.folded == ReplicaPhase::stopping || !usable(replica.place.node)) continue;
+    left_[capacity.free().group_of(replica.place.node)] -= replica.place.gpus;
+  }
   for (const GpuCount gpus : left_) left_total_ += gpus;
   for (GroupId g = 0; g < left_.size(); ++g) idle_left_.push_back(capacity.free().group_sum(g));
   if (!placement.strict()) return;

@@ -118,6 +118,9 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   if (tick) {
     if (!policy_->resizes()) yield_sleepers(turn);
     policy_->decide(turn);
+    // What a service keeps protected is there for waiting jobs once it is asleep.
+    const auto asleep = state_.waiting_count() > 0 ? Serving::next_sleep(state_, now) : std::nullopt;
+    if (asleep) turn.wake_at(*asleep);
   }
   if (turn.error()) return tl::unexpected(*turn.error());
   if (tick && serving_.options().warm_after_eviction) {

@@ -127,7 +127,10 @@ void Serving::balance(Turn& turn, std::vector<Pending>& pending) const {
 std::optional<Time> Serving::next_wake(const State& state, Time now) const {
   bool lacks = !state.waiting_tasks().empty();
   for (const ServiceState& service : state.services()) lacks = lacks || service.demand > service.serving;
-  if (!lacks) return std::nullopt;
+  return lacks ? next_sleep(state, now) : std::nullopt;
+}
+
+std::optional<Time> Serving::next_sleep(const State& state, Time now) {
   std::optional<Time> next;
   for (const ReplicaId id : state.live_replicas()) {
     const ReplicaState& replica = state.replica(id);

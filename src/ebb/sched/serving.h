@@ -36,6 +36,8 @@ class Serving {
   void run(Turn& turn, bool place);
   /// When a warm replica falls asleep that something waits for; a Timer event then makes it available.
   std::optional<Time> next_wake(const State& state, Time now) const;
+  /// When the next warm replica falls asleep.
+  static std::optional<Time> next_sleep(const State& state, Time now);
 
  private:
   struct Arrivals {

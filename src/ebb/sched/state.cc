@@ -98,7 +98,8 @@ Result<void> State::apply(const JobStarted& e, Time now) {
   std::erase(launchable_, Holder::job(e.job));
   occupy(e.job, job.allocation, 1, now);
   job.held_since = now;
-  begin_pause(job, e.productive_at, now);
+  job.productive_at = e.productive_at;
+  job.useful_since = e.productive_at;
   job.pending += now - job.waiting_since;
   if (!job.first_start) job.first_start = now;
   return {};
@@ -107,8 +108,7 @@ Result<void> State::apply(const JobStarted& e, Time now) {
 // The processes of a job come to be on GPUs (sign 1) or leave them (sign -1).
 void State::occupy(JobId id, const Allocation& allocation, int sign, Time now) {
   JobState& job = jobs_[id];
-  job.gpu_time = job.gpu_time_until(now);
-  job.occupied_since = now;
+  settle(job, now);
   for (const NodeShare& share : allocation) {
     job.occupied += sign * share.gpus;
     gpus_occupied_ += sign * share.gpus;
@@ -118,28 +118,22 @@ void State::occupy(JobId id, const Allocation& allocation, int sign, Time now) {
   }
 }
 
-// From `now` on the job does nothing useful until `productive_at`.
-void State::begin_pause(JobState& job, Time productive_at, Time now) {
-  job.productive_at = productive_at;
-  job.useful_since = productive_at;
-  times_.resizing += static_cast<GpuNanoseconds>(job.occupied) * (productive_at - now).count();
+// Accounts for the GPUs that the job's processes were on so far, in the phase that it was in so far.
+void State::settle(JobState& job, Time now) {
+  times_.resizing += job.unproductive_until(now);
+  job.gpu_time = job.gpu_time_until(now);
+  job.occupied_since = now;
 }
 
-// What was counted as a pause beyond `now` was none.
-void State::end_pause(JobState& job, Time now) {
-  if (job.productive_at <= now) return;
-  times_.resizing -= static_cast<GpuNanoseconds>(job.occupied) * (job.productive_at - now).count();
-  job.productive_at = now;
-}
-
-void State::tell_met(const MetPromises& met) {
+void State::tell_met(const MetPromises& met, Time now) {
   for (const auto& [holder, gpus] : met) {
     bool whole = false;
     if (holder.kind == Holder::Kind::replica) {
       ReplicaState& replica = replicas_[holder.id];
       replica.promised -= gpus;
       whole = replica.promised == 0;
-      replica.since = latest_;
+      replica.since = now;
+      if (whole) gpus_serving_ += replica.place.gpus;
     } else {
       JobState& job = jobs_[holder.id];
       job.promised -= gpus;
@@ -158,9 +152,6 @@ void State::let_go(JobId id, Time now) {
     --starting_;
   } else {
     job.held += now - job.held_since;
-    end_pause(job, now);
-    job.gpu_time = job.gpu_time_until(now);
-    job.occupied_since = now;
     if (job.phase == JobPhase::resizing) {
       // It is on what it keeps and on what it still gives back.
       const Allocation kept = kept_of(job);
@@ -177,7 +168,7 @@ void State::let_go(JobId id, Time now) {
   }
   job.promised = 0;
   std::erase(launchable_, Holder::job(id));
-  tell_met(met);
+  tell_met(met, now);
   remove_holding(id);
   job.allocation.clear();
 }
@@ -232,15 +223,12 @@ Result<void> State::apply(const JobShrunk& e, Time now) {
   EBB_RETURN_IF_ERROR(require_job(e.job, "shrinking"));
   JobState& job = jobs_[e.job];
   EBB_RETURN_IF_ERROR(require_phase(e.job, "shrinking", job.phase == JobPhase::resizing && !job.departing.empty()));
-  const Time productive_at = job.productive_at;
-  end_pause(job, now);
   occupy(e.job, job.departing, -1, now);
-  if (productive_at > now) begin_pause(job, productive_at, now);
   MetPromises met;
   capacity_.release(job.departing, /*releasing=*/true, met);
   job.departing.clear();
   if (job.promised == 0) launchable_.push_back(Holder::job(e.job));
-  tell_met(met);
+  tell_met(met, now);
   return {};
 }
 
@@ -249,10 +237,10 @@ Result<void> State::apply(const JobResized& e, Time now) {
   JobState& job = jobs_[e.job];
   EBB_RETURN_IF_ERROR(
       require_phase(e.job, "resizing", job.phase == JobPhase::resizing && job.departing.empty() && job.promised == 0));
-  end_pause(job, now);
   occupy(e.job, job.arriving, 1, now);
   job.arriving.clear();
-  begin_pause(job, e.productive_at, now);
+  job.productive_at = e.productive_at;
+  job.useful_since = e.productive_at;
   job.progress = e.progress;
   job.phase = JobPhase::running;
   std::erase(launchable_, Holder::job(e.job));
@@ -429,6 +417,7 @@ Result<void> State::apply(const Resize& d, Time now) {
     job.arriving = std::move(changes[i].arriving);
     job.progress = job.progress_until(now);
     job.useful_since = std::max(job.useful_since, now);
+    settle(job, now);
     job.phase = JobPhase::resizing;
     ++job.resizes;
     if (job.departing.empty() && job.promised == 0) launchable_.push_back(Holder::job(d.targets[i].job));
@@ -436,10 +425,11 @@ Result<void> State::apply(const Resize& d, Time now) {
   return {};
 }
 
-Result<void> State::apply(const Preempt& d, Time) {
+Result<void> State::apply(const Preempt& d, Time now) {
   EBB_RETURN_IF_ERROR(require_job(d.job, "decision to preempt"));
   JobState& job = jobs_[d.job];
   EBB_RETURN_IF_ERROR(require_phase(d.job, "decision to preempt", job.phase == JobPhase::running && job.training()));
+  settle(job, now);
   job.phase = JobPhase::stopping;
   ++job.preemptions;
   capacity_.begin_release(job.allocation);

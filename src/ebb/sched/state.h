@@ -12,6 +12,7 @@
 ///   - a replica is in one phase; the GPUs of one that serves or is protected are nobody else's
 ///   - GPU-seconds are conserved: those held over time are those of the jobs
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -79,6 +80,11 @@ struct JobState {
   GpuNanoseconds gpu_time_until(Time now) const {
     return gpu_time + static_cast<GpuNanoseconds>((now - occupied_since).count()) * occupied;
   }
+  /// Of it, since `occupied_since`: without progress, because it is not productive yet or told to leave or change GPUs.
+  GpuNanoseconds unproductive_until(Time now) const {
+    const Time until = phase == JobPhase::running ? std::min(productive_at, now) : now;
+    return until <= occupied_since ? 0 : static_cast<GpuNanoseconds>((until - occupied_since).count()) * occupied;
+  }
   /// Useful run time done, up to now.
   Duration progress_until(Time now) const {
     if (!incarnate() || now <= useful_since) return progress;
@@ -131,8 +137,8 @@ struct ServiceState {
 
 /// GPU-time spent by what the GPUs did.
 struct GpuTimes {
-  GpuNanoseconds training = 0;  ///< held by training jobs
-  GpuNanoseconds resizing = 0;  ///< of it, without progress because of a start or resize
+  GpuNanoseconds training = 0;  ///< under processes of training jobs
+  GpuNanoseconds resizing = 0;  ///< of it, without progress because of a start, a stop or a resize
   GpuNanoseconds lent = 0;      ///< of `training`, on GPUs of the serving pool
   GpuNanoseconds starting = 0;  ///< replicas that load
   GpuNanoseconds serving = 0;
@@ -186,7 +192,9 @@ class State {
   const std::vector<JobId>& waiting_tasks() const { return waiting_tasks_; }
   /// Tasks that are not finished.
   std::size_t active_tasks() const { return active_tasks_; }
-  /// GPUs of replicas that are not gone.
+  /// GPUs on which processes of training jobs are, and those of replicas that have all of theirs. Nothing is in both:
+  /// what is promised counts for who still holds it.
+  GpuCount gpus_occupied() const { return gpus_occupied_; }
   GpuCount gpus_serving() const { return gpus_serving_; }
   /// GPUs of the serving pool on which training jobs run now, and how many ever were lent.
   GpuCount gpus_lent() const { return gpus_lent_; }
@@ -237,15 +245,15 @@ class State {
   void begin_task(JobId job, Time now);
   void finish_task(JobId job, Time now);
   void let_go(JobId job, Time now);
-  void tell_met(const MetPromises& met);
+  void tell_met(const MetPromises& met, Time now);
   void occupy(JobId job, const Allocation& allocation, int sign, Time now);
-  void begin_pause(JobState& job, Time productive_at, Time now);
-  void end_pause(JobState& job, Time now);
+  void settle(JobState& job, Time now);
   static Allocation kept_of(const JobState& job);
   void add_waiting(JobId job);
   void remove_waiting(JobId job);
   void add_holding(JobId job);
   void remove_holding(JobId job);
+  static void add_phase(const ReplicaState& replica, Time now, GpuTimes& times);
   void close_phase(ReplicaState& replica, Time now);
   void wait_again(JobId task, Time now);
 
@@ -272,7 +280,7 @@ class State {
   GpuCount gpus_serving_ = 0;
   GpuCount gpus_lent_ = 0;
   std::uint64_t loans_ = 0;
-  GpuTimes times_;  // `training` is gpu_time_; phases of replicas up to their `since`
+  GpuTimes times_;  // `training` is gpu_time_; jobs up to `occupied_since`, phases of replicas up to their `since`
 };
 
 /// Recomputes everything that State maintains incrementally and compares. Errors: internal, naming the invariant.

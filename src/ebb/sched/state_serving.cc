@@ -88,49 +88,43 @@ void State::wait_again(JobId id, Time now) {
 }
 
 // Adds the time since the replica entered its phase to what GPUs did.
-void State::close_phase(ReplicaState& replica, Time now) {
+void State::add_phase(const ReplicaState& replica, Time now, GpuTimes& times) {
   const auto spent = [&](Time from, Time to) {
     return to <= from ? GpuNanoseconds{0} : static_cast<GpuNanoseconds>((to - from).count()) * replica.place.gpus;
   };
   switch (replica.folded) {
     case ReplicaPhase::starting:
-      if (replica.promised == 0) times_.starting += spent(replica.since, now);
+      if (replica.promised == 0) times.starting += spent(replica.since, now);
       break;
     case ReplicaPhase::serving:
-      times_.serving += spent(replica.since, now);
+      times.serving += spent(replica.since, now);
       break;
     case ReplicaPhase::protect:
     case ReplicaPhase::sleep: {
       const Time until = std::clamp(replica.protect_until, replica.since, std::max(replica.since, now));
-      times_.protect += spent(replica.since, until);
-      times_.sleep += spent(until, now);
+      times.protect += spent(replica.since, until);
+      times.sleep += spent(until, now);
       break;
     }
     case ReplicaPhase::stopping:
-      times_.sleep += spent(replica.since, now);
+      times.sleep += spent(replica.since, now);
       break;
     case ReplicaPhase::gone:
       break;
   }
+}
+
+void State::close_phase(ReplicaState& replica, Time now) {
+  add_phase(replica, now, times_);
   replica.since = now;
 }
 
 GpuTimes State::gpu_times(Time now) const {
-  State copy_of_nothing(ClusterSpec{});  // close_phase() adds to the times of a state
-  copy_of_nothing.times_ = times_;
-  for (const ReplicaId id : live_replicas_) {
-    ReplicaState replica = replicas_[id];
-    copy_of_nothing.close_phase(replica, now);
-  }
-  GpuTimes times = copy_of_nothing.times_;
+  GpuTimes times = times_;
+  for (const ReplicaId id : live_replicas_) add_phase(replicas_[id], now, times);
   times.training = gpu_time_ + static_cast<GpuNanoseconds>(gpus_occupied_) * (now - latest_).count();
   times.lent += static_cast<GpuNanoseconds>(gpus_lent_) * (now - latest_).count();
-  for (const JobId id : holding_) {
-    const JobState& job = jobs_[id];
-    if (job.incarnate() && job.productive_at > now) {
-      times.resizing -= static_cast<GpuNanoseconds>((job.productive_at - now).count()) * job.occupied;
-    }
-  }
+  for (const JobId id : holding_) times.resizing += jobs_[id].unproductive_until(now);
   return times;
 }
 
@@ -162,7 +156,7 @@ Result<void> State::apply(const StartReplica& d, Time now) {
   replica.warm = d.warm;
   replica.since = now;
   replica.promised = capacity_.take(Holder::replica(d.replica), {d.place});
-  gpus_serving_ += d.place.gpus;
+  if (replica.promised == 0) gpus_serving_ += d.place.gpus;
   live_replicas_.push_back(d.replica);
   service.replicas.push_back(d.replica);
   if (d.task) {
@@ -285,12 +279,12 @@ Result<void> State::apply(const ReplicaStopped& e, Time now) {
   if (counted && !replica.task) --service.serving;
   if (replica.task) wait_again(*replica.task, now);
   replica.task.reset();
+  if (replica.promised == 0) gpus_serving_ -= replica.place.gpus;
   replica.promised = 0;
   replica.folded = ReplicaPhase::gone;
-  gpus_serving_ -= replica.place.gpus;
   std::erase(service.replicas, e.replica);
   live_replicas_.erase(std::lower_bound(live_replicas_.begin(), live_replicas_.end(), e.replica));
-  tell_met(met);
+  tell_met(met, now);
   return {};
 }
 

@@ -27,8 +27,20 @@ constexpr std::uint64_t kMaxIdleBatches = 100'000;
 constexpr std::uint64_t kMaxVainStops = 10'000;
 constexpr std::uint64_t kProgressEvery = 4096;
 
+// When the first job or the first demand of a service comes.
 Time start_of(const Workload& workload) {
-  return workload.jobs.empty() ? Time() : workload.jobs.front().submit;
+  std::optional<Time> start;
+  if (!workload.jobs.empty()) start = workload.jobs.front().submit;
+  for (const ServiceLoad& service : workload.services) {
+    if (service.requests.empty()) continue;
+    start = std::min(start.value_or(service.requests.front().at), service.requests.front().at);
+  }
+  return start.value_or(Time());
+}
+
+std::size_t training_jobs_of(const Workload& workload) {
+  return static_cast<std::size_t>(std::count_if(workload.jobs.begin(), workload.jobs.end(),
+                                                [](const JobSpec& job) { return job.kind == JobKind::training; }));
 }
 
 // Later than `at` by seconds of running, at least so that nothing is left of them.
@@ -47,7 +59,7 @@ Engine::Engine(const Workload& workload, const SimOptions& options, WorldOptions
       scheduler_(std::move(scheduler)),
       faults_(std::move(faults)),
       hooks_(hooks),
-      recorder_(start_of(workload), options.target_extra) {
+      recorder_(start_of(workload), options.target_extra, training_jobs_of(workload)) {
   has_tasks_ = std::any_of(workload.jobs.begin(), workload.jobs.end(),
                            [](const JobSpec& job) { return job.kind == JobKind::inference; });
   every_round_ = polled() || scheduler_.policy().resizes();
@@ -453,10 +465,11 @@ Result<void> Engine::step() {
   if (hooks_.journal != nullptr) {
     for (const Decision& decision : result_.decisions) hooks_.journal->write(now_, decision);
   }
-  for (const auto& [job, reason] : result_.reasons) {
-    recorder_.waits(job, reason.code);
-    if (hooks_.journal != nullptr) hooks_.journal->write_waits(now_, job, reason);
+  if (hooks_.journal != nullptr) {
+    for (const auto& [job, reason] : result_.reasons) hooks_.journal->write_waits(now_, job, reason);
   }
+  recorder_.heard(state(), batch_, now_);
+  for (const auto& [job, reason] : result_.reasons) recorder_.waits(job, reason.code);
   recorder_.decided(state(), result_.decisions, now_);
   if (hooks_.after_step) EBB_RETURN_IF_ERROR(hooks_.after_step(state(), now_));
   return {};

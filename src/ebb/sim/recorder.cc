@@ -86,6 +86,7 @@ void Recorder::finished(JobId job) {
 
 void Recorder::waits(JobId job, ReasonCode code) {
   waited_for_[job] = static_cast<std::uint8_t>(code) + 1;
+  history_.waits(job, code);
 }
 
 void Recorder::demand(ServiceId service, const ServiceSpec& spec, double requests_per_s) {
@@ -118,7 +119,7 @@ void Recorder::replica_launched(ReplicaId replica, Time now) {
 }
 
 void Recorder::batch_done(const State& state, Time now) {
-  gpus_in_use_.set(now, static_cast<double>(state.gpus_held()));
+  gpus_in_use_.set(now, static_cast<double>(state.gpus_occupied()));
   queue_length_.set(now, static_cast<double>(state.waiting_count()));
   gpus_serving_.set(now, static_cast<double>(state.gpus_serving()));
   gpus_lent_.set(now, static_cast<double>(state.gpus_lent()));
@@ -201,6 +202,7 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
   SeriesBuilder lent = gpus_lent_;
   result.gpus_serving = serving.finish(end);
   result.gpus_lent = lent.finish(end);
+  history_.fill(state, now, result);
   fill_inference(state, result);
   fill_gpu_times(state, std::max(now, last_), result);
   result.tenant_gpu_seconds.assign(tenants.begin(), tenants.end());
@@ -214,7 +216,9 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
   std::vector<double> extra;
   double in_target = 0;
   for (const JobState& task : state.jobs()) {
-    if (task.training() || !task.end) continue;
+    if (task.training()) continue;
+    ++inference.submitted;
+    if (!task.end) continue;
     const Duration waited = *task.end - task.spec.submit - task.spec.run_time;
     extra.push_back(to_seconds(waited));
     if (waited <= target_extra_) ++in_target;
@@ -245,9 +249,8 @@ void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) c
   by_state.serving = gpu_seconds_of(times.serving);
   by_state.protected_ = gpu_seconds_of(times.protect);
   by_state.sleeping = gpu_seconds_of(times.sleep);
-  const double all = to_seconds(now - start_) * state.capacity().total_gpus();
-  by_state.idle = std::max(
-      all - gpu_seconds_of(times.training + times.starting + times.serving + times.protect + times.sleep), 0.0);
+  const auto all = static_cast<sched::GpuNanoseconds>((now - start_).count()) * state.capacity().total_gpus();
+  by_state.idle = gpu_seconds_of(all - times.training - times.starting - times.serving - times.protect - times.sleep);
   result.summary.loans.gpu_seconds = gpu_seconds_of(times.lent);
   result.summary.loans.net_gpu_seconds = net_lent_;
 }

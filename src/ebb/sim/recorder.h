@@ -9,6 +9,7 @@
 #include "ebb/model/event.h"
 #include "ebb/model/workload.h"
 #include "ebb/sched/state.h"
+#include "ebb/sim/history.h"
 #include "ebb/sim/result.h"
 #include "ebb/sim/series.h"
 
@@ -16,10 +17,12 @@ namespace ebb::sim {
 
 class Recorder {
  public:
-  Recorder(Time start, Duration target_extra)
+  /// `start`: when the first thing happens. `training_jobs`: how many there will be.
+  Recorder(Time start, Duration target_extra, std::size_t training_jobs)
       : start_(start),
         last_(start),
         target_extra_(target_extra),
+        history_(training_jobs),
         gpus_in_use_(start),
         queue_length_(start),
         gpus_serving_(start),
@@ -30,6 +33,10 @@ class Recorder {
   void submitted(JobId job);
   void finished(JobId job);
   void waits(JobId job, ReasonCode code);
+  /// What a step heard, after it was folded.
+  void heard(const sched::State& state, const std::vector<Event>& events, Time now) {
+    history_.heard(state, events, now);
+  }
   /// A service gets so many requests from now on.
   void demand(ServiceId service, const ServiceSpec& spec, double requests_per_s);
   /// What a step decided, after it was folded.
@@ -66,6 +73,7 @@ class Recorder {
   std::vector<double> reclaim_s_;
   std::uint64_t forced_ = 0;
   double net_lent_ = 0;  // GPU-seconds of training beyond the GPUs outside the serving pool
+  History history_;
   double active_seconds_ = 0;             // integral of the number of active jobs
   std::vector<double> active_at_submit_;  // by job: the integral when it was submitted
   std::vector<double> active_at_end_;

@@ -1,5 +1,6 @@
 #include "ebb/sim/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -19,15 +20,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSeriesDigits = 4;
 constexpr int kCurveDigits = 5;
+constexpr int kTimeDigits = 8;
 
 Json json_of(const Distribution& d) {
   return {{"count", d.count}, {"avg_s", d.avg_s}, {"p50_s", d.p50_s}, {"p99_s", d.p99_s}};
 }
 
+// Of the training jobs; inference has figures of its own.
 Json json_of(const Summary& s) {
-  return {{"jobs_total", s.jobs_total},
-          {"jobs_completed", s.jobs_completed},
-          {"jobs_impossible", s.jobs_impossible},
+  return {{"jobs_total", s.training_total()},
+          {"jobs_completed", s.training_completed()},
+          {"jobs_impossible", s.training_total() - s.training_completed()},
           {"training", json_of(s.training)},
           {"queue", json_of(s.queue)},
           {"makespan_s", s.makespan_s},
@@ -38,17 +41,51 @@ Json json_of(const Summary& s) {
           {"max_rho", s.max_rho}};
 }
 
+Json json_of(const InferenceFigures& i) {
+  return {{"submitted", i.submitted},     {"count", i.count},       {"avg_extra_s", i.avg_extra_s},
+          {"p99_extra_s", i.p99_extra_s}, {"requests", i.requests}, {"in_target_share", i.in_target_share}};
+}
+
+Json json_of(const LoanFigures& l) {
+  return {{"count", l.count},
+          {"gpu_seconds", l.gpu_seconds},
+          {"reclaims", l.reclaims},
+          {"reclaim_p50_s", l.reclaim_p50_s},
+          {"reclaim_p99_s", l.reclaim_p99_s},
+          {"forced", l.forced}};
+}
+
+Json json_of(const GpuSeconds& g) {
+  return {{"training", g.training},    {"resizing", g.resizing}, {"starting", g.starting}, {"serving", g.serving},
+          {"protected", g.protected_}, {"sleeping", g.sleeping}, {"idle", g.idle}};
+}
+
+// "12" instead of "12.0": a third of the bytes of a busy series.
+Json number(double value, int digits) {
+  const double rounded = round_significant(value, digits);
+  if (std::abs(rounded) < 1e15 && rounded == std::trunc(rounded)) return static_cast<std::int64_t>(rounded);
+  return rounded;
+}
+
+// By job: name, when it begins, and for each span its end, its GPUs and (of a wait) its reason.
+Json json_of(const std::vector<JobHistory>& histories, const std::vector<JobRecord>& jobs) {
+  Json all = Json::array();
+  for (const JobHistory& history : histories) {
+    Json spans = Json::array();
+    for (const JobSpan& span : history.spans) {
+      spans.push_back(number(to_seconds(span.to.time_since_epoch()), kTimeDigits));
+      spans.push_back(span.gpus);
+      spans.push_back(span.reason ? Json(to_string(*span.reason)) : Json(0));
+    }
+    all.push_back({jobs[history.job].name,
+                   number(to_seconds(history.spans.front().from.time_since_epoch()), kTimeDigits), std::move(spans)});
+  }
+  return all;
+}
+
 Json json_of(const Series& s) {
   Json values = Json::array();
-  for (const double v : s.values) {
-    const double rounded = round_significant(v, kSeriesDigits);
-    // "12" instead of "12.0": a third of the bytes of a busy series.
-    if (std::abs(rounded) < 1e15 && rounded == std::trunc(rounded)) {
-      values.push_back(static_cast<std::int64_t>(rounded));
-    } else {
-      values.push_back(rounded);
-    }
-  }
+  for (const double v : s.values) values.push_back(number(v, kSeriesDigits));
   return {{"start_s", to_seconds(s.start.time_since_epoch())},
           {"bucket_s", to_seconds(s.bucket)},
           {"values", std::move(values)}};
@@ -67,10 +104,13 @@ Json json_of(const Cdf& cdf) {
           {"shares", std::move(shares)}};
 }
 
-Json json_of(const SimResult& run) {
+Json json_of(const SimResult& run, bool with_histories) {
   const RunName name = parse_label(run);
   Json settings = Json::array();
   for (const auto& [what, value] : run.settings) settings.push_back({what, value});
+  const auto any = [](const Series& series) {
+    return std::any_of(series.values.begin(), series.values.end(), [](double v) { return v > 0; });
+  };
   return {{"policy", run.policy},
           {"policy_summary", run.policy_summary},
           {"settings", std::move(settings)},
@@ -83,10 +123,16 @@ Json json_of(const SimResult& run) {
           {"steps", run.steps},
           {"events", run.events},
           {"summary", json_of(run.summary)},
+          {"inference", run.summary.inference.any() ? json_of(run.summary.inference) : Json()},
+          {"loans", run.summary.loans.any() ? json_of(run.summary.loans) : Json()},
+          {"gpu_seconds_by_state", json_of(run.summary.gpu_seconds_by_state)},
           {"jct", json_of(jct_cdf(run))},
           {"pending", json_of(pending_cdf(run))},
           {"gpus_in_use", json_of(run.gpus_in_use)},
-          {"queue_length", json_of(run.queue_length)}};
+          {"queue_length", json_of(run.queue_length)},
+          {"gpus_serving", any(run.gpus_serving) ? json_of(run.gpus_serving) : Json()},
+          {"gpus_lent", any(run.gpus_lent) ? json_of(run.gpus_lent) : Json()},
+          {"histories", with_histories && !run.histories_left_out ? json_of(run.histories, run.jobs) : Json()}};
 }
 
 Json json_of(const TenantTable& table) {
@@ -101,7 +147,8 @@ Json json_of(const TenantTable& table) {
 
 Json page_data(std::span<const SimResult> results, const ReportOptions& options) {
   Json runs = Json::array();
-  for (const SimResult& run : results) runs.push_back(json_of(run));
+  const std::vector<bool> with_histories = histories_shown(results);
+  for (std::size_t i = 0; i < results.size(); ++i) runs.push_back(json_of(results[i], with_histories[i]));
   Json views = Json::array();
   for (const View& view : views_of(results)) {
     const Verdict verdict = verdict_of(results, view);

@@ -64,7 +64,7 @@ Cdf cdf_of(std::vector<Duration> values, std::size_t max_points) {
 Cdf jct_cdf(const SimResult& run) {
   std::vector<Duration> values;
   for (const JobRecord& job : run.jobs) {
-    if (const auto jct = job.jct()) values.push_back(*jct);
+    if (job.kind == JobKind::training && job.end) values.push_back(*job.jct());
   }
   return cdf_of(std::move(values));
 }
@@ -72,7 +72,7 @@ Cdf jct_cdf(const SimResult& run) {
 Cdf pending_cdf(const SimResult& run) {
   std::vector<Duration> values;
   for (const JobRecord& job : run.jobs) {
-    if (job.end) values.push_back(job.pending);
+    if (job.kind == JobKind::training && job.end) values.push_back(job.pending);
   }
   return cdf_of(std::move(values));
 }
@@ -157,6 +157,17 @@ TenantTable fold_tenants(std::span<const SimResult> results, std::span<const std
     table.rows.push_back(std::move(rest));
   }
   return table;
+}
+
+std::vector<bool> histories_shown(std::span<const SimResult> results, std::size_t most) {
+  std::vector<bool> shown;
+  for (const SimResult& run : results) {
+    std::size_t spans = 0;
+    for (const JobHistory& history : run.histories) spans += history.spans.size();
+    shown.push_back(spans <= most);
+    if (shown.back()) most -= spans;
+  }
+  return shown;
 }
 
 std::vector<RunWarning> fold_warnings(std::span<const SimResult> results) {

@@ -37,9 +37,9 @@ inline constexpr std::size_t kCdfPoints = 200;
 /// evenly spread quantiles, the last of which is the largest value.
 Cdf cdf_of(std::vector<Duration> values, std::size_t max_points = kCdfPoints);
 
-/// JCT of the completed jobs.
+/// JCT of the completed training jobs.
 Cdf jct_cdf(const SimResult& run);
-/// Pending time of the completed jobs.
+/// Pending time of the completed training jobs.
 Cdf pending_cdf(const SimResult& run);
 
 /// `value` to `digits` significant decimal digits, to keep pages small; 0 for anything not finite.
@@ -80,6 +80,12 @@ struct TenantTable {
 /// The `top` tenants by their sum over the runs (ties by name), then one row for all others. A single other tenant
 /// keeps a row of its own.
 TenantTable fold_tenants(std::span<const SimResult> results, std::span<const std::size_t> runs, std::size_t top = 10);
+
+/// Spans of histories that a page holds, of all runs together: about 20 bytes each.
+inline constexpr std::size_t kPageSpans = 3 * kMaxSpans;
+
+/// By run, whether its histories go into the page: those of earlier runs first.
+std::vector<bool> histories_shown(std::span<const SimResult> results, std::size_t most = kPageSpans);
 
 /// A warning and the runs that gave it.
 struct RunWarning {

@@ -83,6 +83,28 @@ TEST(Cdf, PendingAndJctTakeCompletedJobsOnly) {
   EXPECT_THAT(pending_cdf(run).points, ElementsAre(CdfPoint{20, 1}));
 }
 
+TEST(Cdf, InferenceTasksAreInNeither) {
+  SimResult run;
+  JobRecord task;
+  task.kind = JobKind::inference;
+  task.end = Time(seconds(70));
+  run.jobs = {task};
+  EXPECT_EQ(jct_cdf(run).count, 0u);
+  EXPECT_EQ(pending_cdf(run).count, 0u);
+}
+
+TEST(HistoriesShown, AsManyAsFit) {
+  std::vector<SimResult> runs{labelled("a"), labelled("b"), labelled("c")};
+  const std::vector<JobSpan> spans(3);
+  runs[0].histories = {{0, spans}, {1, spans}};
+  runs[1].histories = {{0, spans}, {1, spans}};
+  runs[2].histories = {{0, spans}};
+  EXPECT_THAT(histories_shown(runs, 15), ElementsAre(true, true, true));
+  EXPECT_THAT(histories_shown(runs, 14), ElementsAre(true, true, false));
+  EXPECT_THAT(histories_shown(runs, 10), ElementsAre(true, false, true));
+  EXPECT_THAT(histories_shown(runs, 0), ElementsAre(false, false, false));
+}
+
 TEST(RoundSignificant, KeepsDigitsNotDecimals) {
   EXPECT_EQ(round_significant(123456.7, 4), 123500);
   EXPECT_EQ(round_significant(0.00123456, 3), 0.00123);
@@ -214,6 +236,25 @@ TEST(Verdict, MissingJobsAreSaid) {
   EXPECT_EQ(v.notes[0], "No job completed under none.");
   EXPECT_THAT(v.notes[1], HasSubstr("90 under fifo, 100 under las"));
   EXPECT_THAT(v.sentence, HasSubstr("soonest under las"));
+}
+
+TEST(Verdict, InferenceIsANoteOfItsOwn) {
+  std::vector<SimResult> runs{judged("fifo", 7200, 36000), judged("las", 3600, 18000)};
+  for (SimResult& run : runs) {
+    run.summary.jobs_total = run.summary.jobs_completed = 130;
+    run.summary.inference = {30, 30, 2, 5, 0, 0.9};
+  }
+  ASSERT_EQ(verdict(runs).notes.size(), 1u);
+  EXPECT_EQ(verdict(runs).notes[0],
+            "Inference: 90.00 % in target under each; tasks took 2.0 s longer than alone on average.");
+  runs[1].summary.inference = {30, 30, 6, 5, 0, 1};
+  EXPECT_EQ(verdict(runs).notes[0],
+            "Inference: 100 % in target under las, 90.00 % under fifo; tasks took 2.0 s to 6.0 s longer than alone on "
+            "average.");
+  EXPECT_THAT(verdict({runs[0]}).sentence, HasSubstr("100 of 100 training jobs completed"));
+  // A task that completed is no training job that did.
+  runs[0].summary.jobs_completed = 30;
+  EXPECT_EQ(verdict({runs[0]}).sentence, "No job completed in this run.");
 }
 
 TEST(Verdict, SingleRuns) {

@@ -37,9 +37,9 @@ SimResult sample(const std::string& label, int jobs) {
     job.gpus = 1;
     job.submit = Time(seconds(100 * i));
     job.pending = seconds(60 * (i % 7));
-    job.held = seconds(600 + i);
+    job.gpu_seconds = (600 + i) * job.gpus;
     job.start = job.submit + job.pending;
-    job.end = *job.start + job.held;
+    job.end = *job.start + seconds(600 + i);
     run.jobs.push_back(job);
   }
   s.jobs_total = s.jobs_completed = static_cast<std::uint64_t>(jobs);
@@ -54,6 +54,29 @@ SimResult sample(const std::string& label, int jobs) {
     run.queue_length.values.push_back(i % 50 / 3.0);
   }
   for (int i = 0; i < 14; ++i) run.tenant_gpu_seconds.emplace_back(fmt::format("tenant-{}", i), 1000.0 / (i + 1));
+  return run;
+}
+
+/// The same with 40 elastic jobs over time, services and loans.
+SimResult serving_sample(const std::string& label) {
+  SimResult run = sample(label, 40);
+  for (std::size_t i = 0; i < run.jobs.size(); ++i) {
+    const JobRecord& job = run.jobs[i];
+    JobHistory history{i, {}};
+    if (*job.start > job.submit) history.spans.push_back({job.submit, *job.start, 0, ReasonCode::no_capacity});
+    const Time middle = *job.start + seconds(200);
+    history.spans.push_back({*job.start, middle, static_cast<GpuCount>(1 + i % 9), {}});
+    history.spans.push_back({middle, *job.end, static_cast<GpuCount>(2 + i % 9), {}});
+    run.histories.push_back(std::move(history));
+  }
+  Summary& s = run.summary;
+  s.jobs_total += 12;
+  s.jobs_completed += 10;
+  s.inference = {12, 10, 1.5, 9.25, 1e6, 0.995};
+  s.loans = {7, 3600, 5, 2, 8, 1};
+  s.gpu_seconds_by_state = {5000, 100, 50, 2000, 300, 400, 1000};
+  run.gpus_serving = run.gpus_in_use;
+  run.gpus_lent = run.queue_length;
   return run;
 }
 
@@ -141,6 +164,43 @@ TEST(Report, ValuesThatAreNotFiniteStillMakeValidData) {
   EXPECT_TRUE(data_of(render({run}))["runs"][0]["summary"]["max_rho"].is_null());
 }
 
+TEST(Report, TrainingAndInferenceAreApart) {
+  SimResult run = serving_sample("fifo");
+  JobRecord task;
+  task.kind = JobKind::inference;
+  task.end = Time(seconds(1));
+  run.jobs.push_back(task);
+  const auto data = data_of(render({run}))["runs"][0];
+  EXPECT_EQ(data["summary"]["jobs_total"], 40);
+  EXPECT_EQ(data["summary"]["jobs_completed"], 40);
+  EXPECT_EQ(data["jct"]["count"], 40);
+  EXPECT_EQ(data["pending"]["count"], 40);
+  EXPECT_EQ(data["inference"]["submitted"], 12);
+  EXPECT_EQ(data["loans"]["forced"], 1);
+  EXPECT_EQ(data["gpu_seconds_by_state"]["protected"], 300);
+  EXPECT_EQ(data["gpus_lent"]["values"].size(), 1000u);
+}
+
+TEST(Report, WithoutServicesNothingIsSaidOfThem) {
+  const auto data = data_of(render({sample("fifo", 3)}))["runs"][0];
+  EXPECT_TRUE(data["inference"].is_null());
+  EXPECT_TRUE(data["loans"].is_null());
+  EXPECT_TRUE(data["gpus_serving"].is_null());
+  EXPECT_TRUE(data["gpus_lent"].is_null());
+}
+
+TEST(Report, HistoriesAreSpansByTheirEnds) {
+  SimResult run = sample("fifo", 1);
+  const auto at = [](int s) { return Time(seconds(s)); };
+  run.histories = {{0, {{at(5), at(8), 0, ReasonCode::no_capacity}, {at(8), at(20), 4, {}}, {at(20), at(21), 0, {}}}}};
+  EXPECT_EQ(data_of(render({run}))["runs"][0]["histories"].dump(),
+            R"([["job-0",5,[8,0,"no_capacity",20,4,0,21,0,0]]])");
+  run.histories.clear();
+  EXPECT_EQ(data_of(render({run}))["runs"][0]["histories"].dump(), "[]");
+  run.histories_left_out = true;
+  EXPECT_TRUE(data_of(render({run}))["runs"][0]["histories"].is_null());
+}
+
 class ReportPage : public ::testing::Test {
  protected:
   /// Opens the page in chromium; tests/report-page says what it checks.
@@ -171,9 +231,22 @@ TEST_F(ReportPage, SweepWorksInABrowser) {
   open(runs);
 }
 
+TEST_F(ReportPage, ServicesLoansAndJobsOverTime) {
+  SimResult other = serving_sample("las");
+  other.histories.clear();
+  other.histories_left_out = true;
+  open({serving_sample("fifo"), other, serving_sample("srsf")});
+}
+
+TEST_F(ReportPage, ServicesUnderSomeConditionsOnly) {
+  open({serving_sample("fifo, load 1"), serving_sample("las, load 1"), sample("fifo, load 2", 30),
+        sample("las, load 2", 30)});
+}
+
 TEST_F(ReportPage, HostileNamesDoNotRun) {
   const std::string evil = "<img src=x onerror=\"document.body.dataset.errors='ran'\">" + std::string(300, 'W');
-  SimResult run = sample(evil, 30);
+  SimResult run = serving_sample(evil);
+  for (JobRecord& job : run.jobs) job.name = evil;
   run.cluster = run.time_zero = evil;
   run.tenant_gpu_seconds = {{evil, 5}, {"", 3}};
   run.summary.warnings = {evil};

@@ -50,10 +50,10 @@ std::string join(const std::vector<std::string>& names) {
 }
 
 /// The names of those whose figure is about `value`.
-std::string names_near(const Contenders& all, Figure figure, double value) {
+std::string names_near(const Contenders& all, Figure figure, double value, double about = kAbout) {
   std::vector<std::string> names;
   for (const Contender& c : all) {
-    if (std::abs(figure(*c.summary) - value) <= kAbout * value) names.push_back(c.name);
+    if (std::abs(figure(*c.summary) - value) <= about * value) names.push_back(c.name);
   }
   return join(names);
 }
@@ -81,8 +81,9 @@ std::string waiting(std::string_view whom, double p99_s) {
 
 std::string sentence_about_one(const Contender& only) {
   const Summary& s = *only.summary;
-  return fmt::format("Under {}, {} of {} jobs completed, on average {} after they were submitted; {}.", only.name,
-                     with_separators(s.jobs_completed), with_separators(s.jobs_total), human(s.training.avg_s),
+  return fmt::format("Under {}, {} of {} {} completed, on average {} after they were submitted; {}.", only.name,
+                     with_separators(s.training_completed()), with_separators(s.training_total()),
+                     s.inference.any() ? "training jobs" : "jobs", human(s.training.avg_s),
                      waiting("them", s.queue.p99_s));
 }
 
@@ -109,15 +110,43 @@ std::string sentence_about_several(const Contenders& all, std::string_view noun)
 
 void note_missing_jobs(const Contenders& all, std::vector<std::string>& notes) {
   const auto by_completed = [](const Contender& a, const Contender& b) {
-    return a.summary->jobs_completed < b.summary->jobs_completed;
+    return a.summary->training_completed() < b.summary->training_completed();
   };
   const auto [fewest, most] = std::minmax_element(all.begin(), all.end(), by_completed);
-  if (fewest->summary->jobs_completed == most->summary->jobs_completed) return;
+  if (fewest->summary->training_completed() == most->summary->training_completed()) return;
   notes.push_back(fmt::format(
       "Not every run completed the same number of jobs ({} under {}, {} under {}), so these averages are not over the "
       "same jobs.",
-      with_separators(fewest->summary->jobs_completed), fewest->name, with_separators(most->summary->jobs_completed),
-      most->name));
+      with_separators(fewest->summary->training_completed()), fewest->name,
+      with_separators(most->summary->training_completed()), most->name));
+}
+
+// Training and inference are two questions: the sentence answers the first, this the second.
+void note_inference(const Contenders& all, std::vector<std::string>& notes) {
+  Contenders serving;
+  for (const Contender& c : all) {
+    if (c.summary->inference.any()) serving.push_back(c);
+  }
+  if (serving.empty()) return;
+  const auto share = [](const Summary& s) { return s.inference.in_target_share; };
+  const auto extra = [](const Summary& s) { return s.inference.avg_extra_s; };
+  const Range shares = range_of(serving, share);
+  std::string text = "Inference: ";
+  const auto percent = [](double value) { return fmt::format("{:.{}f} %", 100 * value, value < 1 ? 2 : 0); };
+  if (percent(shares.low) == percent(shares.high)) {
+    text += fmt::format("{} in target{}", percent(shares.high), serving.size() > 1 ? " under each" : "");
+  } else {
+    text += fmt::format("{} in target under {}, {} under {}", percent(shares.high),
+                        names_near(serving, share, shares.high, 0), percent(shares.low),
+                        names_near(serving, share, shares.low, 0));
+  }
+  const Range extras = range_of(serving, extra);
+  if (extras.high > 0) {
+    text += extras.flat() ? fmt::format("; tasks took {} longer than alone on average", human(extras.high))
+                          : fmt::format("; tasks took {} to {} longer than alone on average", human(extras.low),
+                                        human(extras.high));
+  }
+  notes.push_back(text + ".");
 }
 
 void note_oracles(const Contenders& all, std::vector<std::string>& notes) {
@@ -158,7 +187,7 @@ Verdict verdict_of(std::span<const SimResult> results, const View& view) {
     conditions.insert(name.condition + "\n" + run.cluster);
     policies.insert(name.contender);
     std::string shown = view.by_label && !run.label.empty() ? run.label : name.contender;
-    if (run.summary.jobs_completed == 0) {
+    if (run.summary.training_completed() == 0) {
       without.push_back(std::move(shown));
     } else {
       completed.push_back({std::move(shown), name.oracle, &run.summary});
@@ -183,6 +212,7 @@ Verdict verdict_of(std::span<const SimResult> results, const View& view) {
   }
   if (!without.empty()) verdict.notes.push_back(fmt::format("No job completed under {}.", join(without)));
   if (completed.size() > 1) note_missing_jobs(completed, verdict.notes);
+  note_inference(completed, verdict.notes);
   note_oracles(completed, verdict.notes);
   return verdict;
 }

@@ -11,6 +11,7 @@
 
 #include "ebb/base/units.h"
 #include "ebb/model/job.h"
+#include "ebb/model/reason.h"
 
 namespace ebb::sim {
 
@@ -42,11 +43,14 @@ struct Distribution {
 
 /// Inference tasks, and the requests of services with a demand.
 struct InferenceFigures {
-  std::uint64_t count = 0;  ///< tasks completed
-  double avg_extra_s = 0;   ///< of the tasks: from submission to service (waiting and cold start)
+  std::uint64_t submitted = 0;  ///< tasks
+  std::uint64_t count = 0;      ///< tasks completed
+  double avg_extra_s = 0;       ///< of these: end - submission - run time (waiting and cold start)
   double p99_extra_s = 0;
   double requests = 0;         ///< expected number of requests of services with a demand
   double in_target_share = 1;  ///< of tasks and requests, 0..1; 1 if there were none
+
+  bool any() const { return submitted > 0 || requests > 0; }
 };
 
 /// GPUs of the serving pool that trained.
@@ -58,17 +62,22 @@ struct LoanFigures {
   double reclaim_p50_s = 0;    ///< from the decision to confirmed free GPUs
   double reclaim_p99_s = 0;
   std::uint64_t forced = 0;  ///< jobs killed because they took longer than the bound
+
+  bool any() const { return count > 0 || reclaims > 0 || forced > 0; }
 };
 
-/// What the GPUs did, GPU-seconds; together GPUs x time from the first submission to the end of the run.
+/// What the GPUs did, GPU-seconds; together GPUs x time from the first submission (or demand of a service) to the end
+/// of the run.
 struct GpuSeconds {
-  double training = 0;  ///< useful training
-  double resizing = 0;  ///< held by training jobs, without progress because of a start or a resize
+  double training = 0;  ///< training jobs that are productive
+  double resizing = 0;  ///< training jobs without progress because of a start, a stop or a resize
   double starting = 0;  ///< replicas that load
   double serving = 0;
   double protected_ = 0;  ///< warm replicas that nobody may take
   double sleeping = 0;    ///< warm replicas that anybody may take
-  double idle = 0;
+  double idle = 0;        ///< nobody's, promised or reserved to somebody who waits for more, or on failed nodes
+
+  double sum() const { return training + resizing + starting + serving + protected_ + sleeping + idle; }
 };
 
 /// The figures of a run, as --json prints them.
@@ -88,6 +97,9 @@ struct Summary {
   std::uint64_t preemptions = 0;
   double max_rho = 0;
   std::vector<std::string> warnings;
+
+  std::uint64_t training_total() const { return jobs_total - inference.submitted; }
+  std::uint64_t training_completed() const { return jobs_completed - inference.count; }
 };
 
 /// A quantity over time as time-weighted means of equal buckets from `start`.
@@ -96,6 +108,26 @@ struct Series {
   Duration bucket{};
   std::vector<double> values;
 };
+
+/// So long a training job was on so many GPUs, or waited.
+struct JobSpan {
+  Time from{};
+  Time to{};
+  GpuCount gpus = 0;                 ///< on which its processes were; 0: it waited
+  std::optional<ReasonCode> reason;  ///< of a wait: why, when it began
+
+  bool operator==(const JobSpan&) const = default;
+};
+
+/// The life of a training job without gaps, from submission to its end (that of the run if it never completed).
+struct JobHistory {
+  std::size_t job = 0;  ///< index into SimResult::jobs
+  std::vector<JobSpan> spans;
+};
+
+/// Runs of more training jobs, or with more spans, have no histories.
+inline constexpr std::size_t kMaxHistories = 400;
+inline constexpr std::size_t kMaxSpans = 20'000;
 
 struct SimResult {
   std::string policy;          ///< registry name
@@ -107,11 +139,13 @@ struct SimResult {
   GpuCount cluster_gpus = 0;
   std::string time_zero;  ///< wall time of time 0, "" if the trace has relative times
   Summary summary;
-  std::vector<JobRecord> jobs;  ///< in order of submission
-  Series gpus_in_use;
+  std::vector<JobRecord> jobs;                                     ///< in order of submission
+  Series gpus_in_use;                                              ///< under training jobs
   Series queue_length;                                             ///< waiting training jobs
-  Series gpus_serving;                                             ///< of replicas: loading, serving, warm
+  Series gpus_serving;                                             ///< under replicas: loading, serving, warm
   Series gpus_lent;                                                ///< of the serving pool, training
+  std::vector<JobHistory> histories;                               ///< of training jobs, in order of submission
+  bool histories_left_out = false;                                 ///< there are none because there would be too many
   std::vector<std::pair<std::string, double>> tenant_gpu_seconds;  ///< most first
   std::uint64_t steps = 0;                                         ///< decisions asked of the scheduler
   std::uint64_t events = 0;                                        ///< events it heard

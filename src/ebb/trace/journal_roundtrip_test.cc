@@ -86,6 +86,8 @@ JobReport any_report() {
   report.progress = any_duration();
   report.speed = any_number();
   report.epoch = any_count();
+  report.fraction_done = any_number();
+  report.steps_done = any_number();
   report.most_gpus = any_gpus();
   report.gradient = {any_number(), any_number()};
   if (*rc::gen::arbitrary<bool>()) {
@@ -167,8 +169,12 @@ JournalRecord any_record(int kind) {
       return {at, Decision(resize)};
     }
     case 24:
-      return {at, Decision(StartReplica{
-                      any_id(), any_id(), {any_id(), any_gpus()}, maybe(any_id()), maybe(any_duration())})};
+      return {at, Decision(StartReplica{any_id(),
+                                        any_id(),
+                                        {any_id(), any_gpus()},
+                                        maybe(any_id()),
+                                        maybe(any_duration()),
+                                        *rc::gen::arbitrary<bool>()})};
     case 25:
       return {at, Decision(Serve{any_id(), any_id(), maybe(any_duration())})};
     case 26:
@@ -202,7 +208,9 @@ TEST(Journal, EveryNumberReadsBackBitByBit) {
     const auto back = read(write({{Time(), Event(report)}}));
     RC_ASSERT(back.has_value());
     const auto& again = std::get<JobReport>(std::get<Event>(back->at(0).what));
-    RC_ASSERT(std::bit_cast<std::uint64_t>(again.speed) == std::bit_cast<std::uint64_t>(report.speed));
+    for (const auto number : {&JobReport::speed, &JobReport::fraction_done, &JobReport::steps_done}) {
+      RC_ASSERT(std::bit_cast<std::uint64_t>(again.*number) == std::bit_cast<std::uint64_t>(report.*number));
+    }
   });
   EXPECT_TRUE(holds);
 }
