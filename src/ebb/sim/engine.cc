@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include "ebb/base/check.h"
 #include "ebb/perf/queueing.h"
@@ -55,12 +56,14 @@ void Engine::plan_demand() {
     const ServiceSpec& spec = workload_.services[id].spec;
     const auto most =
         static_cast<std::int32_t>(std::max(1, 2 * state().capacity().total_gpus() / std::max(spec.gpus, 1)));
+    std::map<double, std::int32_t> known;  // rates come again, day by day
     for (const RatePoint& point : workload_.services[id].requests) {
-      const std::int32_t replicas =
-          point.requests_per_s > 0
-              ? perf::mdc_replicas(point.requests_per_s, spec.service_time, spec.target_latency, spec.percentile, most)
-              : 0;
-      demand_.push_back({point.at, id, replicas, point.requests_per_s});
+      const auto [found, is_new] = known.try_emplace(point.requests_per_s, 0);
+      if (is_new && point.requests_per_s > 0) {
+        found->second =
+            perf::mdc_replicas(point.requests_per_s, spec.service_time, spec.target_latency, spec.percentile, most);
+      }
+      demand_.push_back({point.at, id, found->second, point.requests_per_s});
     }
   }
   std::sort(demand_.begin(), demand_.end(),
@@ -88,6 +91,10 @@ void Engine::fill(SimResult& result) const {
 
 std::optional<Time> Engine::next_time() {
   if (gave_up_) return std::nullopt;
+  if (options_.end_with_jobs && arrived_ == workload_.jobs.size() && state().active_count() == 0 &&
+      state().active_tasks() == 0) {
+    return std::nullopt;
+  }
   while (!ends_.empty() && !is_due(ends_.top())) ends_.pop();  // of incarnations that were stopped
   while (!confirmations_.empty() && is_void(confirmations_.top())) confirmations_.pop();
   std::optional<Time> next;

@@ -67,6 +67,15 @@ std::size_t training_jobs_of(const Workload& workload) {
                                                 [](const JobSpec& job) { return job.kind == JobKind::training; }));
 }
 
+// GPUs that training has without lending.
+GpuCount own_gpus(const sched::Capacity& capacity) {
+  GpuCount gpus = 0;
+  for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
+    if (!capacity.in_serving_pool(n)) gpus += capacity.spec().nodes[n].gpus;
+  }
+  return gpus;
+}
+
 }  // namespace
 
 Recorder::Recorder(const Workload& workload, Duration target_extra)
@@ -115,6 +124,10 @@ void Recorder::advance(const State& state, Time now) {
     }
     requests_ += load.rate * seconds;
     requests_in_target_ += load.rate * seconds * load.share;
+  }
+  if (state.gpus_lent() > 0) {
+    const GpuCount net = std::min(state.gpus_lent(), state.gpus_held() - own_gpus(state.capacity()));
+    net_lent_ += std::max(net, 0) * seconds;
   }
   active_seconds_ += static_cast<double>(state.active_count()) * seconds;
   if (excess_.now) excess_.seconds += seconds;
@@ -345,6 +358,7 @@ void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) c
   const auto all = static_cast<sched::GpuNanoseconds>((now - start_).count()) * state.capacity().total_gpus();
   by_state.idle = gpu_seconds_of(all - times.training - times.starting - times.serving - times.protect - times.sleep);
   result.summary.loans.gpu_seconds = gpu_seconds_of(times.lent);
+  result.summary.loans.net_gpu_seconds = net_lent_;
 }
 
 }  // namespace ebb::sim

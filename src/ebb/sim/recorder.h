@@ -76,6 +76,7 @@ class Recorder {
   std::vector<double> reclaim_s_;
   std::uint64_t forced_ = 0;
   Excess excess_;
+  double net_lent_ = 0;  // GPU-seconds of training beyond the GPUs outside the serving pool
   History history_;
   double active_seconds_ = 0;             // integral of the number of active jobs
   std::vector<double> active_at_submit_;  // by job: the integral when it was submitted
