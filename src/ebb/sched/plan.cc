@@ -100,7 +100,8 @@ void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
   const State& state = turn.state();
   std::vector<bool> hosts(state.capacity().spec().nodes.size());
   for (const ReplicaId id : state.live_replicas()) {
-    if (state.replica(id).folded != ReplicaPhase::stopping) hosts[state.replica(id).place.node] = true;
+    const bool ends = state.replica(id).folded == ReplicaPhase::stopping;
+    if (!ends || turn.serving().strip == Strip::lagging) hosts[state.replica(id).place.node] = true;
   }
   for (auto& [job, allocation] : plan) {
     std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
@@ -203,7 +204,7 @@ Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus
 void commit_plan(Turn& turn, TrainingPlan plan) {
   const State& state = turn.state();
   stop_sleepers(turn, plan);
-  if (turn.serving().strip) strip_replica_nodes(turn, plan);
+  if (turn.serving().strip != Strip::off) strip_replica_nodes(turn, plan);
   for (auto& [job, allocation] : plan) cut_to_legal(state.job(job).spec, allocation);
   std::vector<Target> targets;
   for (const auto& [job, allocation] : plan) {
