@@ -23,22 +23,22 @@ TEST_F(CliServing, TheTextTellsThemApartFromTraining) {
   EXPECT_EQ(outcome.out,
             "fifo on 1x1@training+1x1@serving (2 GPUs): 2 of 2 training jobs completed\n"
             "\n"
-            "                       mean  median     p99\n"
+            "                        mean  median     p99\n"
             "job completion time  105.0 s  60.0 s  2m 30s\n"
             "pending time          22.5 s     0 s  45.0 s\n"
             "\n"
-            "makespan         2m 30s\n"
-            "utilisation      55.0 %\n"
-            "GPU-hours held      0.0\n"
-            "preemptions           1\n"
-            "restarts              1\n"
-            "max rho            1.50\n"
+            "makespan        2m 30s\n"
+            "utilisation     55.0 %\n"
+            "GPU-hours held     0.0\n"
+            "preemptions          1\n"
+            "restarts             1\n"
+            "max rho           1.50\n"
             "\n"
-            "inference tasks            1 of 1 completed\n"
-            "extra latency      mean 11.0 s, p99 11.0 s\n"
-            "in target                           0.00 %\n"
-            "GPUs lent                 1, 0.0 GPU-hours\n"
-            "reclaims           1, p50 5.0 s, p99 5.0 s\n");
+            "inference tasks         1 of 1 completed\n"
+            "extra latency    mean 11.0 s, p99 11.0 s\n"
+            "in target                         0.00 %\n"
+            "GPUs lent               1, 0.0 GPU-hours\n"
+            "reclaims         1, p50 5.0 s, p99 5.0 s\n");
 }
 
 TEST_F(CliServing, TheTargetIsAFlag) {
