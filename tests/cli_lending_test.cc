@@ -42,6 +42,7 @@ TEST_F(CliLending, FlagsThatMakeNoSense) {
   expect_bad({"--lending", ""}, {"--lending", "empty"});
   expect_bad({"--time", "polled"}, {"--time polled", "--round"});
   expect_bad({"--resize-cost", "sometimes"}, {"--resize-cost", "'sometimes'", "restart"});
+  expect_bad({"--set", "place_at_ticks=false"}, {"place_at_ticks=false", "--round"});
   expect_bad({"--set", "reclaim=gently"}, {"reclaim=gently", "least_loss, node, random, first_fit"});
   expect_bad({"--set", "keep_alive_base=-3s"}, {"keep_alive_base=-3s", "duration"});
   expect_bad({"--set", "keep_alive_factor=-1"}, {"keep_alive_factor=-1", "at least 0"});

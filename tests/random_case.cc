@@ -82,6 +82,10 @@ class Maker {
     options.policy = policy.name;
     set_some(policy.options);
     if (policy.name == "tiresias") options.set.emplace_back("limits", one_in(2) ? "50,400" : "20,100,1000");
+    if (policy.name == "pollux") {
+      options.set.emplace_back("population", "6");
+      options.set.emplace_back("generations", "2");
+    }
     if (!registry.make(policy.name, options.set)) options.set.clear();  // not together
     set_some(sched::Registry::common_options());
     set_some(sim::sim_options());
@@ -95,6 +99,10 @@ class Maker {
                                               perf::ResizeClass::afe, perf::ResizeClass::stop_free};
       options.resize_cost.kind = kKinds[random_.below(4)];
       if (options.resize_cost.kind == perf::ResizeClass::fixed) options.resize_cost.fixed = seconds(random_.below(30));
+    }
+    // Replicas that start between rounds only need rounds.
+    if (!options.round) {
+      std::erase_if(options.set, [](const auto& assignment) { return assignment.first == "place_at_ticks"; });
     }
     constexpr Lending kLendings[] = {Lending::none, Lending::pooled, Lending::partitioned};
     options.lending = kLendings[random_.below(3)];

@@ -116,11 +116,14 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     serving_.run(turn, !tick || serving_.options().place_at_ticks);
   }
   if (tick) {
-    if (!policy_->resizes()) yield_sleepers(turn);
+    const bool resizes = policy_->resizes();
+    if (!resizes) yield_sleepers(turn, /*free_counts=*/true);
     policy_->decide(turn);
     // What a service keeps protected is there for training once it is asleep.
     const bool wants = state_.waiting_count() > 0 || (policy_->resizes() && state_.active_count() > 0);
     if (const auto asleep = wants ? Serving::next_sleep(state_, now) : std::nullopt) turn.wake_at(*asleep);
+    // Enough is free, but not where it helps: what sleeps beside it goes too, and the policy decides again.
+    if (!resizes && yield_sleepers(turn, /*free_counts=*/false)) turn.wake_at(now);
   }
   if (turn.error()) return tl::unexpected(*turn.error());
   if (tick && serving_.options().warm_after_eviction) {
@@ -177,8 +180,8 @@ std::optional<Time> Scheduler::next_sleeper(Time now) const {
 }
 
 // Policies that know nothing of replicas see only free GPUs: as many sleeping replicas go as waiting jobs could use.
-void Scheduler::yield_sleepers(Turn& turn) const {
-  if (state_.live_replicas().empty() || state_.waiting_count() == 0) return;
+bool Scheduler::yield_sleepers(Turn& turn, bool free_counts) const {
+  if (state_.live_replicas().empty() || state_.waiting_count() == 0) return false;
   const Capacity& capacity = state_.capacity();
   std::int64_t wanted = 0;
   GroupMask groups = 0;
@@ -187,16 +190,19 @@ void Scheduler::yield_sleepers(Turn& turn) const {
     wanted += static_cast<std::int64_t>(state_.waiting_in(id)) * capacity.job_class(id).gpus;
     for (const GroupMask option : capacity.job_class(id).options) groups |= option;
   }
-  wanted -= capacity.free().sum(groups);
+  if (free_counts) wanted -= capacity.free().sum(groups);
+  bool any = false;
   const std::vector<ReplicaId> replicas = state_.live_replicas();
   for (const ReplicaId id : replicas) {
-    if (wanted <= 0) return;
+    if (wanted <= 0) break;
     const ReplicaState& replica = state_.replica(id);
     const bool useful = (groups >> capacity.free().group_of(replica.place.node) & 1) != 0;
     if (!useful || replica.phase(turn.now()) != ReplicaPhase::sleep) continue;
     wanted -= replica.place.gpus;
     turn.stop_replica(id);
+    any = true;
   }
+  return any;
 }
 
 std::vector<Holder> Scheduler::take_launchable() {

@@ -70,7 +70,7 @@ class Scheduler {
   void tell_policy(const Event& event, Time now);
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
-  void yield_sleepers(Turn& turn) const;
+  bool yield_sleepers(Turn& turn, bool free_counts) const;
   std::optional<Time> next_sleeper(Time now) const;
 
   SchedulerConfig config_;

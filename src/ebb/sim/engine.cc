@@ -604,6 +604,7 @@ void Engine::run_plain(JobId id, Time productive_at, Duration progress) {
   report.progress = progress;
   report.speed = static_cast<double>(job.gpus) / job.spec.gpus;
   report.fraction_done = job.spec.run_time > Duration(0) ? to_seconds(progress) / to_seconds(job.spec.run_time) : 0;
+  report.steps_done = to_seconds(progress) * job.spec.gpus;  // a step takes one GPU one second
   report.most_gpus = std::max(job.report ? job.report->most_gpus : 0, job.gpus);
   batch_.emplace_back(report);
 }

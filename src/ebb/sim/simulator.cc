@@ -239,6 +239,10 @@ Result<SimResult> simulate(const ClusterSpec& given_cluster, const Workload& giv
   EBB_ASSIGN_OR_RETURN(sched::Scheduler scheduler, make_scheduler(cluster, options, profiled, registry));
   const Duration quantum = quantum_of(options.time);
   EBB_RETURN_IF_ERROR(check_times(options, quantum));
+  if (!scheduler.config().serving.place_at_ticks && !options.round) {
+    return fail(ErrorCode::invalid_argument,
+                "--set place_at_ticks=false starts replicas between rounds only: give --round too");
+  }
   std::optional<Workload> changed;
   if (profiled) {
     changed = given;
