@@ -11,9 +11,11 @@
 #include "ebb/cli/sim_setup.h"
 #include "ebb/cli/validators.h"
 #include "ebb/sim/lending_output.h"
+#include "ebb/sim/lending_page.h"
 #include "ebb/sim/lending_study.h"
 #include "ebb/sim/output.h"
 #include "ebb/trace/rates.h"
+#include "ebb/version.h"
 
 namespace ebb::cli {
 namespace {
@@ -66,8 +68,8 @@ Result<std::vector<sim::StudyService>> study_services(const LendingFlags& flags,
   for (const ServiceLoad& service : workload.services) {
     EBB_ASSIGN_OR_RETURN(sim::DemandShape shape,
                          sim::make_shape(fmt::format("service '{}'", service.spec.name), service.requests));
-    const double weight = sim::mean_share(shape, 1) * shape.peak * to_seconds(service.spec.service_time) *
-                          service.spec.gpus;
+    const double weight =
+        sim::mean_share(shape, 1) * shape.peak * to_seconds(service.spec.service_time) * service.spec.gpus;
     total += weight;
     services.push_back({service.spec, {std::move(shape), weight}});
   }
@@ -104,7 +106,8 @@ Result<sim::LendingOptions> study_options(const LendingFlags& flags, const SimSe
     if (!flags.shape_power) options.power.reset();
   }
   if (flags.seeds < 1 || flags.seeds > kMostSeeds) {
-    return fail(ErrorCode::invalid_argument, "--seeds {}: give how many seeds to run, 1 to {}", flags.seeds, kMostSeeds);
+    return fail(ErrorCode::invalid_argument, "--seeds {}: give how many seeds to run, 1 to {}", flags.seeds,
+                kMostSeeds);
   }
   options.seeds.resize(flags.seeds);
   std::iota(options.seeds.begin(), options.seeds.end(), flags.common.seed.value_or(1));
@@ -142,10 +145,9 @@ std::string text_of(const sim::LendingStudy& study) {
             return half > 0 ? fmt::format("{:+.1f} ±{:.1f}", 100 * cell.jct_change.mean, half)
                             : fmt::format("{:+.1f}", 100 * cell.jct_change.mean);
           });
-  text += "\n" + surface(study, "GPU-hours lent", [](const sim::LendingCell& cell) {
-            return fmt::format("{:.0f}", cell.freed_gpu_h.mean);
-          });
-  text += "\n" + surface(study, "of idle, net, %", [](const sim::LendingCell& cell) {
+  text += "\n" + surface(study, "GPU-hours freed",
+                         [](const sim::LendingCell& cell) { return fmt::format("{:.0f}", cell.freed_gpu_h.mean); });
+  text += "\n" + surface(study, "% of idle ones", [](const sim::LendingCell& cell) {
             return fmt::format("{:.0f}", 100 * cell.bound_used.mean);
           });
   text += "\n" + surface(study, "in target, %", [](const sim::LendingCell& cell) {
@@ -169,6 +171,10 @@ Result<void> write_outputs(const sim::LendingStudy& study, OutputFolder& folder,
   EBB_RETURN_IF_ERROR(write_file_atomically(folder.file("lending.json"), json_text(study)));
   EBB_RETURN_IF_ERROR(sim::write_lending_cells(folder.file("cells.csv"), study));
   EBB_RETURN_IF_ERROR(sim::write_lending_runs(folder.file("runs.csv"), study));
+  const std::string& trace = study.day.settings.front().second;
+  EBB_RETURN_IF_ERROR(write_file_atomically(
+      folder.file("lending.html"), sim::render_lending(study, {fmt::format("{} on {}", trace, study.day.cluster),
+                                                               context.command_line, EBB_VERSION})));
   EBB_RETURN_IF_ERROR(write_run_json(folder, {&study.day, 1}, context, started));
   return folder.commit();
 }

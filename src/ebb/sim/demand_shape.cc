@@ -69,10 +69,11 @@ Result<double> power_for_mean(const std::vector<WeightedShape>& shapes, double m
   const double most = mean_share(shapes, kLeastPower);
   const double least = mean_share(shapes, kMostPower);
   if (!(mean >= least && mean <= most)) {
-    return fail(ErrorCode::invalid_argument,
-                "a serving mean of {:.4g} % cannot be reached: with its peak at {:.0f} % of the serving GPUs this shape "
-                "of demand has means from {:.1f} % to {:.1f} %",
-                100 * mean, 100 * kPeakShare, 100 * least, 100 * most);
+    return fail(
+        ErrorCode::invalid_argument,
+        "a serving mean of {:.4g} % cannot be reached: with its peak at {:.0f} % of the serving GPUs this shape "
+        "of demand has means from {:.1f} % to {:.1f} %",
+        100 * mean, 100 * kPeakShare, 100 * least, 100 * most);
   }
   double low = std::log(kLeastPower);  // mean too large
   double high = std::log(kMostPower);

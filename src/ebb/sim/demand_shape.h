@@ -45,7 +45,8 @@ Result<DemandShape> make_shape(std::string name, const std::vector<RatePoint>& p
 
 /// ebb's own day, hourly: with h the hour from 0 to 23 and u uniform in [0, 1) from the stream "lending.shape",
 ///   x(h) = 100 (1 - 0.62 cos(2 pi (h - 3.5) / 24) - 0.12 cos(4 pi (h - 2) / 24)) (0.94 + 0.12 u),
-/// rounded to whole numbers: low at night, high from late morning to evening, uneven from hour to hour as real days are.
+/// rounded to whole numbers: low at night, high from late morning to evening, uneven from hour to hour as real days
+/// are.
 DemandShape built_in_shape(std::uint64_t seed = 1);
 
 /// Mean of s(t) over the period, 0..0.95. `power` >= 0.

@@ -20,8 +20,8 @@ constexpr CellFigure kCellFigures[] = {
     {"jct_lending_s", &LendingCell::jct_lending_s},
     {"wait_none_s", &LendingCell::wait_none_s},
     {"run_none_s", &LendingCell::run_none_s},
+    {"lent_gpu_h", &LendingCell::lent_gpu_h},
     {"freed_gpu_h", &LendingCell::freed_gpu_h},
-    {"net_freed_gpu_h", &LendingCell::net_freed_gpu_h},
     {"idle_gpu_h", &LendingCell::idle_gpu_h},
     {"bound_used", &LendingCell::bound_used},
     {"in_target_none", &LendingCell::in_target_none},
@@ -44,7 +44,7 @@ constexpr RunFigure kRunFigures[] = {
     {"mean_run_s", [](const LendingFigures& f) { return f.mean_run_s; }},
     {"makespan_s", [](const LendingFigures& f) { return f.makespan_s; }},
     {"lent_gpu_s", [](const LendingFigures& f) { return f.lent_gpu_s; }},
-    {"net_lent_gpu_s", [](const LendingFigures& f) { return f.net_lent_gpu_s; }},
+    {"freed_gpu_s", [](const LendingFigures& f) { return f.freed_gpu_s; }},
     {"idle_gpu_s", [](const LendingFigures& f) { return f.idle_gpu_s; }},
     {"requests", [](const LendingFigures& f) { return f.requests; }},
     {"in_target_share", [](const LendingFigures& f) { return f.in_target_share; }},
@@ -95,7 +95,8 @@ std::string percent_with_interval(const Estimate& e, double sign) {
 
 std::string change_in_words(const LendingCell& cell) {
   const Estimate& change = cell.jct_change;
-  if (change.mean <= 0) return fmt::format("shortens the mean completion time by {}", percent_with_interval(change, -1));
+  if (change.mean <= 0)
+    return fmt::format("shortens the mean completion time by {}", percent_with_interval(change, -1));
   return fmt::format("lengthens the mean completion time by {}", percent_with_interval(change, 1));
 }
 
@@ -135,11 +136,12 @@ std::vector<std::string> lending_sentences(const LendingStudy& study) {
     const LendingCell& cell = headline->cell;
     const double mean = study.columns[headline->column].plan.mean_share;
     if (headline->found) {
-      sentences.push_back(fmt::format(
-          "{} {} under {}, at load {} and a serving mean of {:.0f} %: the point where, without it, jobs wait as long as "
-          "they run ({} and {} on average).",
-          lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean, human(cell.wait_none_s.mean),
-          human(cell.run_none_s.mean)));
+      sentences.push_back(
+          fmt::format("{} {} under {}, at load {} and a serving mean of {:.0f} %: the point where, without it, jobs "
+                      "wait as long as "
+                      "they run ({} and {} on average).",
+                      lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean,
+                      human(cell.wait_none_s.mean), human(cell.run_none_s.mean)));
     } else {
       sentences.push_back(fmt::format(
           "{} {} under {}, at load {} and a serving mean of {:.0f} %. No load within reach makes jobs wait as long as "
@@ -149,19 +151,20 @@ std::vector<std::string> lending_sentences(const LendingStudy& study) {
     }
     sentences.push_back(target_in_words(cell));
     sentences.push_back(fmt::format(
-        "Lent in a run: {:.0f} GPU-hours of the serving half, {:.0f} beyond what training gave back to it, {:.0f} % of "
-        "the {:.0f} that serving left idle. Reclaim: median {}, 99th percentile {}.",
-        cell.freed_gpu_h.mean, cell.net_freed_gpu_h.mean, 100 * cell.bound_used.mean, cell.idle_gpu_h.mean,
-        human(cell.reclaim_p50_s), human(cell.reclaim_p99_s)));
+        "A run frees {:.0f} GPU-hours for training, {:.0f} % of the {:.0f} that serving leaves idle; GPUs are back "
+        "within {} (median) and {} (99th percentile).",
+        cell.freed_gpu_h.mean, 100 * cell.bound_used.mean, cell.idle_gpu_h.mean, human(cell.reclaim_p50_s),
+        human(cell.reclaim_p99_s)));
   }
   const auto [least, most] = std::minmax_element(
       study.cells.begin(), study.cells.end(),
       [](const LendingCell& a, const LendingCell& b) { return a.jct_change.mean < b.jct_change.mean; });
-  sentences.push_back(fmt::format(
-      "Over the sweep the mean completion time changes by {:+.1f} % (load {}, serving mean {:.0f} %) to {:+.1f} % (load "
-      "{}, serving mean {:.0f} %).",
-      100 * least->jct_change.mean, least->load, 100 * study.columns[least->column].plan.mean_share,
-      100 * most->jct_change.mean, most->load, 100 * study.columns[most->column].plan.mean_share));
+  sentences.push_back(
+      fmt::format("Over the sweep the mean completion time changes by {:+.1f} % (load {}, serving mean {:.0f} %) to "
+                  "{:+.1f} % (load "
+                  "{}, serving mean {:.0f} %).",
+                  100 * least->jct_change.mean, least->load, 100 * study.columns[least->column].plan.mean_share,
+                  100 * most->jct_change.mean, most->load, 100 * study.columns[most->column].plan.mean_share));
   return sentences;
 }
 

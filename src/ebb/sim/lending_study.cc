@@ -34,7 +34,7 @@ LendingFigures figures_of(const SimResult& result) {
   f.mean_run_s = s.training.avg_s - s.queue.avg_s;
   f.makespan_s = s.makespan_s;
   f.lent_gpu_s = s.loans.gpu_seconds;
-  f.net_lent_gpu_s = s.loans.net_gpu_seconds;
+  f.freed_gpu_s = s.loans.net_gpu_seconds;
   f.in_target_share = s.inference.in_target_share;
   f.requests = s.inference.requests;
   f.reclaim_p50_s = s.loans.reclaim_p50_s;
@@ -111,6 +111,7 @@ void Study::run(Task& task, bool keep_day) const {
     const Time from = workload.jobs.front().submit;
     const Time to = from + duration_from_seconds(figures.makespan_s).value_or(kMaxDuration);
     figures.idle_gpu_s = idle_gpu_seconds(cluster_, workload.services, from, to);
+    figures.past_demand = to > workload.jobs.back().submit + draw.tail;
     if (keep_day && lending != Lending::none) task.day = std::move(*result);
   };
   simulate_into(Lending::none, run.none);
@@ -278,8 +279,8 @@ Result<Workload> training_of(const ClusterSpec& cluster, const Workload& trace, 
     return fail(ErrorCode::invalid_argument, "the trace has no training job that could run; lending needs some");
   }
   if (tasks > 0) {
-    warnings.push_back(fmt::format("{} inference tasks of the trace are left out: the services' demand stands for them",
-                                   tasks));
+    warnings.push_back(
+        fmt::format("{} inference tasks of the trace are left out: the services' demand stands for them", tasks));
   }
   if (impossible > 0) {
     warnings.push_back(fmt::format("{} of {} jobs are too large for the training half and were left out", impossible,
@@ -296,7 +297,8 @@ Result<void> check(const LendingOptions& options) {
     if (!(load >= kLeastLoad && load <= kMostLoad)) return bad("load", load, "a number from 1/64 to 64");
   }
   for (const double mean : options.means) {
-    if (!(mean > 0 && mean <= 1)) return bad("serving mean", 100 * mean, "per cent of the serving GPUs, above 0 to 100");
+    if (!(mean > 0 && mean <= 1))
+      return bad("serving mean", 100 * mean, "per cent of the serving GPUs, above 0 to 100");
   }
   if (options.power && !(*options.power >= 0 && *options.power <= 100)) {
     return bad("shape power", *options.power, "a number from 0 to 100");
@@ -308,8 +310,9 @@ Result<void> check(const LendingOptions& options) {
     return fail(ErrorCode::invalid_argument, "a study needs at least one load, one serving mean and one seed");
   }
   if (options.lending == Lending::none) {
-    return fail(ErrorCode::invalid_argument, "lending none is what every run is compared with: give pooled or "
-                                             "partitioned");
+    return fail(ErrorCode::invalid_argument,
+                "lending none is what every run is compared with: give pooled or "
+                "partitioned");
   }
   return {};
 }
@@ -342,6 +345,18 @@ std::size_t headline_column(const std::vector<LendingColumn>& columns, const Len
   return (columns.size() - 1) / 2;
 }
 
+void warn_of_long_runs(LendingStudy& study) {
+  std::vector<LendingRun> runs = study.runs;
+  if (study.headline) runs.insert(runs.end(), study.headline->runs.begin(), study.headline->runs.end());
+  const auto past = std::count_if(
+      runs.begin(), runs.end(), [](const LendingRun& run) { return run.none.past_demand || run.lending.past_demand; });
+  if (past == 0) return;
+  study.warnings.push_back(
+      fmt::format("{} of {} pairs of runs went on for more than {} after the last submission; from there on the demand "
+                  "stays as it was then",
+                  past, runs.size(), format_human(LendingWorkloadOptions().tail)));
+}
+
 }  // namespace
 
 LendingCell cell_of(const std::vector<LendingRun>& runs) {
@@ -358,14 +373,13 @@ LendingCell cell_of(const std::vector<LendingRun>& runs) {
   cell.jct_change = over([&](const LendingRun& r) { return share(r.lending.mean_jct_s, r.none.mean_jct_s) - 1; });
   cell.jct_none_s = over([](const LendingRun& r) { return r.none.mean_jct_s; });
   cell.jct_lending_s = over([](const LendingRun& r) { return r.lending.mean_jct_s; });
-  cell.freed_gpu_h = over([](const LendingRun& r) { return r.lending.lent_gpu_s / 3600; });
-  cell.net_freed_gpu_h = over([](const LendingRun& r) { return r.lending.net_lent_gpu_s / 3600; });
+  cell.lent_gpu_h = over([](const LendingRun& r) { return r.lending.lent_gpu_s / 3600; });
+  cell.freed_gpu_h = over([](const LendingRun& r) { return r.lending.freed_gpu_s / 3600; });
   cell.idle_gpu_h = over([](const LendingRun& r) { return r.lending.idle_gpu_s / 3600; });
-  cell.bound_used = over([&](const LendingRun& r) { return share(r.lending.net_lent_gpu_s, r.lending.idle_gpu_s); });
+  cell.bound_used = over([&](const LendingRun& r) { return share(r.lending.freed_gpu_s, r.lending.idle_gpu_s); });
   cell.in_target_none = over([](const LendingRun& r) { return r.none.in_target_share; });
   cell.in_target_lending = over([](const LendingRun& r) { return r.lending.in_target_share; });
-  cell.in_target_change =
-      over([](const LendingRun& r) { return r.lending.in_target_share - r.none.in_target_share; });
+  cell.in_target_change = over([](const LendingRun& r) { return r.lending.in_target_share - r.none.in_target_share; });
   cell.wait_none_s = over([](const LendingRun& r) { return r.none.mean_wait_s; });
   cell.run_none_s = over([](const LendingRun& r) { return r.none.mean_run_s; });
   cell.restarts_none = over([](const LendingRun& r) { return r.none.restarts; });
@@ -395,8 +409,7 @@ Result<LendingStudy> study_lending(const ClusterSpec& given, const Workload& tra
   LendingStudy study;
   study.options = options;
   EBB_ASSIGN_OR_RETURN(study.halves, halves_of(cluster));
-  EBB_ASSIGN_OR_RETURN(const Workload training,
-                       training_of(cluster, trace, common.skip_impossible, study.warnings));
+  EBB_ASSIGN_OR_RETURN(const Workload training, training_of(cluster, trace, common.skip_impossible, study.warnings));
   EBB_ASSIGN_OR_RETURN(study.columns, columns_of(cluster, services, options));
   const std::size_t column = headline_column(study.columns, options);
   study.day_column = column;
@@ -406,6 +419,7 @@ Result<LendingStudy> study_lending(const ClusterSpec& given, const Workload& tra
   Study runner(cluster, training, services, common, registry, progress, study);
   EBB_RETURN_IF_ERROR(runner.sweep());
   if (options.find_headline) EBB_RETURN_IF_ERROR(runner.find_headline(column));
+  warn_of_long_runs(study);
   return study;
 }
 

@@ -1,18 +1,19 @@
 #pragma once
 
-/// What lending idle serving GPUs to training gives: the same workloads with and without lending, under the same policy,
-/// over training load x serving mean x seeds (`ebb sim lending`; docs/reference/lending.md).
+/// What lending idle serving GPUs to training gives: the same workloads with and without lending, under the same
+/// policy, over training load x serving mean x seeds (`ebb sim lending`; docs/reference/lending.md).
 ///
-/// A column is one power of the demand's shape, that is one serving mean; a cell is a column at one load. For every cell
-/// and seed one workload (lending_workload.h) is simulated twice, with two halves that keep to themselves and with
+/// A column is one power of the demand's shape, that is one serving mean; a cell is a column at one load. For every
+/// cell and seed one workload (lending_workload.h) is simulated twice, with two halves that keep to themselves and with
 /// lending, and figures are compared seed by seed. A run lasts from its first submission to the end of its last job.
 ///
-/// The headline is the cell at which, without lending, jobs wait as long as they run (means over jobs, then over seeds):
-/// on its column the load is doubled or halved from the sweep's ends until that lies between, then bisected (the ratio
-/// to within 2 %, at most 8 steps), each time with runs of all seeds; what is reported there is simulated, not
-/// interpolated. Mean run time = mean JCT - mean pending time.
+/// The headline is the cell at which, without lending, jobs wait as long as they run (means over jobs, then over
+/// seeds): on its column the load is doubled or halved from the sweep's ends until that lies between, then bisected
+/// (the ratio to within 2 %, at most 8 steps), each time with runs of all seeds; what is reported there is simulated,
+/// not interpolated. Mean run time = mean JCT - mean pending time.
 ///
-/// Runs go over several threads; results do not depend on how many. Errors: those of simulate(), with the cell in front.
+/// Runs go over several threads; results do not depend on how many. Errors: those of simulate(), with the cell in
+/// front.
 
 #include <functional>
 #include <optional>
@@ -46,9 +47,9 @@ struct LendingFigures {
   double mean_wait_s = 0;  ///< pending
   double mean_run_s = 0;   ///< mean JCT - mean pending
   double makespan_s = 0;
-  double lent_gpu_s = 0;      ///< GPUs of the serving pool held by training
-  double net_lent_gpu_s = 0;  ///< see LoanFigures
-  double idle_gpu_s = 0;      ///< GPUs of the serving pool that no service needed: the most that could be lent
+  double lent_gpu_s = 0;   ///< GPUs of the serving pool held by training
+  double freed_gpu_s = 0;  ///< of these, net of replicas on other GPUs (LoanFigures::net_gpu_seconds)
+  double idle_gpu_s = 0;   ///< GPUs of the serving pool that no service needed: the most that could be freed
   double in_target_share = 1;
   double requests = 0;
   double reclaim_p50_s = 0;
@@ -58,6 +59,7 @@ struct LendingFigures {
   std::uint64_t restarts = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t jobs = 0;
+  bool past_demand = false;  ///< the run went on after the end of the planned demand
 };
 
 struct LendingRun {
@@ -81,10 +83,10 @@ struct LendingCell {
   Estimate jct_change;     ///< mean JCT with lending / without - 1, by seed
   Estimate jct_none_s;
   Estimate jct_lending_s;
-  Estimate freed_gpu_h;      ///< lent_gpu_s of the runs with lending
-  Estimate net_freed_gpu_h;  ///< net_lent_gpu_s
-  Estimate idle_gpu_h;       ///< idle_gpu_s of the runs with lending: the upper bound
-  Estimate bound_used;       ///< net / idle, by seed
+  Estimate lent_gpu_h;  ///< of the runs with lending, as are the next two
+  Estimate freed_gpu_h;
+  Estimate idle_gpu_h;  ///< the upper bound
+  Estimate bound_used;  ///< freed / idle, by seed
   Estimate in_target_none;
   Estimate in_target_lending;
   Estimate in_target_change;  ///< by seed
@@ -100,7 +102,7 @@ struct LendingCell {
 
 struct LendingHeadline {
   std::size_t column = 0;
-  bool found = false;      ///< false: no load within reach makes jobs wait as long as they run; `cell` is the nearest
+  bool found = false;  ///< false: no load within reach makes jobs wait as long as they run; `cell` is the nearest
   double wait_over_run = 0;
   LendingCell cell;
   std::vector<LendingRun> runs;

@@ -47,7 +47,8 @@ double normal(Random& random) {
 }
 
 /// One service's steps from `start` in its period on, until `end`.
-std::vector<RatePoint> unroll(const std::vector<DemandPlan::Step>& steps, Duration period, Duration start, Duration end) {
+std::vector<RatePoint> unroll(const std::vector<DemandPlan::Step>& steps, Duration period, Duration start,
+                              Duration end) {
   std::vector<RatePoint> points;
   const auto add = [&](Duration at, double rate) {
     if (!points.empty() && points.back().requests_per_s == rate) return;
@@ -55,7 +56,7 @@ std::vector<RatePoint> unroll(const std::vector<DemandPlan::Step>& steps, Durati
   };
   std::size_t i = steps.size();
   while (i > 1 && steps[i - 1].at > start) --i;
-  --i;  // the step at `start`
+  --i;                     // the step at `start`
   Duration zero = -start;  // when the present period began
   for (Duration at{}; at < end;) {
     add(at, steps[i].requests_per_s);

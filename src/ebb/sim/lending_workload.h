@@ -53,8 +53,8 @@ struct Halves {
   GpuCount training = 0;
   GpuCount serving = 0;
 };
-/// `cluster`: with pools (cluster_for of simulator.h). Errors: invalid_argument where there are fewer than two nodes, no
-/// pool "serving", or nothing beside it.
+/// `cluster`: with pools (cluster_for of simulator.h). Errors: invalid_argument where there are fewer than two nodes,
+/// no pool "serving", or nothing beside it.
 Result<Halves> halves_of(const ClusterSpec& cluster);
 
 /// Replicas of `gpus` GPUs that the serving pool can hold.
@@ -64,10 +64,10 @@ std::int32_t most_replicas(const ClusterSpec& cluster, GpuCount gpus);
 Result<DemandPlan> plan_demand(const ClusterSpec& cluster, const std::vector<StudyService>& services, double power);
 
 struct LendingWorkloadOptions {
-  double load = 1;                      ///< factor of the number of jobs
+  double load = 1;  ///< factor of the number of jobs
   std::uint64_t seed = 1;
-  double request_noise = 0;             ///< standard deviation of the log of a rate, drawn anew every five minutes
-  std::optional<Duration> day_start;    ///< where in its period the demand begins; nullopt: by the seed
+  double request_noise = 0;           ///< standard deviation of the log of a rate, drawn anew every five minutes
+  std::optional<Duration> day_start;  ///< where in its period the demand begins; nullopt: by the seed
   Duration tail = std::chrono::hours(7 * 24);  ///< demand goes on so long after the last submission
 };
 
