@@ -83,8 +83,8 @@ class Maker {
     set_some(policy.options);
     if (policy.name == "tiresias") options.set.emplace_back("limits", one_in(2) ? "50,400" : "20,100,1000");
     if (policy.name == "pollux") {
-      options.set.emplace_back("population", "6");
-      options.set.emplace_back("generations", "2");
+      options.set.emplace_back("population", "10");
+      options.set.emplace_back("generations", "10");
     }
     if (!registry.make(policy.name, options.set)) options.set.clear();  // not together
     set_some(sched::Registry::common_options());

@@ -99,12 +99,26 @@ void stop_sleepers(Turn& turn, const TrainingPlan& plan) {
 void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
   const State& state = turn.state();
   std::vector<bool> hosts(state.capacity().spec().nodes.size());
+  // Where nobody trains, sleeping replicas make room: else a job could wait for ever beside free GPUs.
+  const bool nobody_trains = state.holding_count() == 0;
+  std::vector<ReplicaId> sleepers;
   for (const ReplicaId id : state.live_replicas()) {
-    const bool ends = state.replica(id).folded == ReplicaPhase::stopping;
-    if (!ends || turn.serving().strip == Strip::lagging) hosts[state.replica(id).place.node] = true;
+    const ReplicaPhase phase = state.replica(id).phase(turn.now());
+    if (phase == ReplicaPhase::sleep && nobody_trains) {
+      sleepers.push_back(id);
+    } else if (phase != ReplicaPhase::stopping || turn.serving().strip == Strip::lagging) {
+      hosts[state.replica(id).place.node] = true;
+    }
   }
   for (auto& [job, allocation] : plan) {
     std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
+  }
+  for (const ReplicaId id : sleepers) {
+    const auto on_node = [&](const NodeShare& share) { return share.node == state.replica(id).place.node; };
+    const bool in_the_way = std::any_of(plan.begin(), plan.end(), [&](const auto& entry) {
+      return std::any_of(entry.second.begin(), entry.second.end(), on_node);
+    });
+    if (in_the_way) turn.stop_replica(id);
   }
 }
 

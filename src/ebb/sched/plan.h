@@ -36,7 +36,7 @@ Allocation place_packed_in(const State& state, GroupMask groups, GpuCount gpus, 
 Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left);
 
 /// Carries the plan out. Allocations of illegal size are cut to the next legal one, from their end. With
-/// Turn::serving().strip, training leaves every node that hosts a replica.
+/// Turn::serving().strip, training leaves every node that hosts a replica; where nobody trains, sleeping ones stop.
 void commit_plan(Turn& turn, TrainingPlan plan);
 
 }  // namespace ebb::sched

@@ -20,11 +20,6 @@ using sched::JobState;
 using sched::ReplicaPhase;
 using sched::State;
 
-/// So many batches in a row (plus a hundred a node) that start, end or submit no job, while none runs or without any
-/// time passing, lead nowhere.
-constexpr std::uint64_t kMaxIdleBatches = 100'000;
-/// So many stops in a row (plus a hundred a job) without any useful work in between are a livelock.
-constexpr std::uint64_t kMaxVainStops = 10'000;
 constexpr std::uint64_t kProgressEvery = 4096;
 
 // Later than `at` by seconds of running, at least so that nothing is left of them.
@@ -137,35 +132,6 @@ void Engine::pass_epochs(std::optional<Time>& next) {
   }
 }
 
-// Whether some waiting job lacks GPUs now and could run if every node came back that ever will.
-bool Engine::repair_would_help() const {
-  if (state().waiting_count() == 0 && state().waiting_tasks().empty()) return false;
-  if (!faults_.recovery_ahead()) return false;
-  if (!state().waiting_tasks().empty()) return true;
-  const sched::Capacity& capacity = state().capacity();
-  std::vector<GpuCount> group_gpus(capacity.free().group_count());
-  for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
-    if (!faults_.gone_for_good(n)) group_gpus[capacity.free().group_of(n)] += capacity.spec().nodes[n].gpus;
-  }
-  // Whether some option of the class has enough GPUs, by group.
-  const auto fits = [](const sched::JobClass& job_class, auto&& gpus_of) {
-    return std::any_of(job_class.options.begin(), job_class.options.end(), [&](sched::GroupMask option) {
-      GpuCount sum = 0;
-      for (sched::GroupMask rest = option; rest != 0; rest &= rest - 1) {
-        sum += gpus_of(static_cast<sched::GroupId>(std::countr_zero(rest)));
-      }
-      return sum >= job_class.gpus;
-    });
-  };
-  for (sched::ClassId id = 0; id < capacity.class_count(); ++id) {
-    if (state().waiting_in(id) == 0) continue;
-    const sched::JobClass& job_class = capacity.job_class(id);
-    const bool now = fits(job_class, [&](sched::GroupId g) { return capacity.free().group_sum(g); });
-    if (!now && fits(job_class, [&](sched::GroupId g) { return group_gpus[g]; })) return true;
-  }
-  return false;
-}
-
 // The time of the next tick that nothing but the clock causes.
 std::optional<Time> Engine::next_tick() const {
   if (!options_.round) return wake_;
@@ -241,7 +207,8 @@ Result<void> Engine::batch(Time now) {
   const std::size_t arrived_before = arrived_;
   const std::size_t demand_before = demand_taken_;
   const std::uint64_t done_before = jobs_done_;
-  const bool idle = (state().holding_count() == 0 && state().active_tasks() == 0) || now == last_batch_;
+  const bool nobody_works = state().holding_count() == 0 && state().active_tasks() == state().waiting_tasks().size();
+  const bool idle = nobody_works || now == last_batch_;
   last_batch_ = now;
   const bool planned = !answers_.empty() && answers_.top().at == now;
   const bool on_round = options_.round && round_up(now, false) == now;
@@ -280,6 +247,8 @@ Result<void> Engine::batch(Time now) {
   EBB_RETURN_IF_ERROR(step());
   const bool decided = !result_.decisions.empty();
   EBB_RETURN_IF_ERROR(carry_out());
+  // Whoever was stopped, and nobody was started in its place, is looked at again.
+  if (decided && state().holding_count() == 0 && state().waiting_count() > 0) changed_since_tick_ = true;
   recorder_.batch_done(state(), now);
   if (hooks_.progress && steps_ % kProgressEvery == 0) hooks_.progress(jobs_done_, workload_.jobs.size());
   if (tick && !decided) EBB_RETURN_IF_ERROR(check_for_stall());
@@ -651,54 +620,6 @@ Duration Engine::surviving_progress(JobId id) {
   if (!interval) return job.progress;
   if (*interval == Duration(0)) return done;
   return std::max(job.progress, done / *interval * *interval);
-}
-
-// The run goes on, but nothing comes of it.
-Result<void> Engine::check_for_progress() {
-  if (vain_stops_ > kMaxVainStops + 100 * state().active_count()) {
-    return fail(ErrorCode::aborted,
-                "the run gets nowhere at {} s: the last {} times that a job was stopped it had done no useful work "
-                "since its start. Nodes fail too often for these run times, or policy '{}' preempts jobs before they "
-                "get past the resize cost ({}): give a larger mtbf or a checkpoint_interval, or lower the cost",
-                format_seconds(now_), vain_stops_, options_.policy, options_.resize_cost.to_string());
-  }
-  if (idle_batches_ > kMaxIdleBatches + 100 * state().capacity().spec().nodes.size()) {
-    return fail(ErrorCode::aborted,
-                "the run gets nowhere at {} s: the scheduler was asked {} times since a job was submitted, started or "
-                "ended. {} jobs wait and {} run under policy '{}'; if nodes fail, they may fail too often for the "
-                "largest gangs",
-                format_seconds(now_), idle_batches_, state().waiting_count(), state().holding_count(), options_.policy);
-  }
-  return {};
-}
-
-// After a tick without decisions: will anything ever happen?
-Result<void> Engine::check_for_stall() {
-  if (state().waiting_count() == 0) return {};
-  if (wake_ || serve_at_ || state().holding_count() > 0 || arrived_ < workload_.jobs.size() || !answers_.empty() ||
-      !confirmations_.empty() || !ends_.empty() || demand_taken_ < demand_.size()) {
-    return {};
-  }
-  if (repair_would_help()) return {};
-  std::vector<JobId> fitting;
-  const auto counting = sched::make_placement("count");
-  for (JobId id = 0; id < state().jobs().size() && fitting.size() < 5; ++id) {
-    if (state().job(id).phase != JobPhase::waiting || !state().job(id).training()) continue;
-    if (sched::find_place(state(), **counting, state().class_of(id))) fitting.push_back(id);
-  }
-  // Nodes are down: the run ends with these jobs not run. So it does where nodes are gone for good and what is left
-  // cannot be used under this policy or placement (a gang at the head that fits nowhere any more).
-  gave_up_ = !fitting.empty() && faults_.any_gone_for_good();
-  if (fitting.empty() || gave_up_) return {};
-  std::string jobs;
-  for (const JobId id : fitting) {
-    jobs += fmt::format("\n  job {} ('{}'): {}", id, state().job(id).spec.name, describe(scheduler_.explain(id, now_)));
-  }
-  return fail(ErrorCode::aborted,
-              "the run stalled at {} s: policy '{}' leaves {} jobs waiting although nothing runs, {} of {} GPUs are "
-              "free and nothing else will happen; for example:{}",
-              format_seconds(now_), options_.policy, state().waiting_count(),
-              state().capacity().free().sum(~sched::GroupMask{0}), state().capacity().total_gpus(), jobs);
 }
 
 }  // namespace ebb::sim

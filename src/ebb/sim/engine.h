@@ -105,6 +105,9 @@ class Engine {
 
   void count_stop(JobId id, Duration kept);
   Duration surviving_progress(JobId id);
+  bool nothing_ahead() const;
+  std::vector<JobId> fitting_jobs() const;
+  bool gpus_are_gone() const;
   Result<void> check_for_progress();
   Result<void> check_for_stall();
 
