@@ -1,8 +1,9 @@
-# ebb_web_report(target): compiles the template, style and scripts of web/report, and the chart library (npm), into
-# `target` as ebb::embedded::report_files. npm works in a copy in the build folder, again whenever the lock file changes.
+# ebb_web_report(target): compiles templates, styles and scripts of web/report and web/lending, and the chart library
+# (npm), into `target` as ebb::embedded::report_files. npm works in a copy in the build folder, again whenever the lock file changes.
 
 function(ebb_web_report target)
   set(source ${PROJECT_SOURCE_DIR}/web/report)
+  set(lending ${PROJECT_SOURCE_DIR}/web/lending)
   set(copy ${PROJECT_BINARY_DIR}/web/report)
   set(vendor ${PROJECT_BINARY_DIR}/web/vendor)
   find_program(EBB_NPM npm)
@@ -23,6 +24,7 @@ function(ebb_web_report target)
   ebb_embed(${target} SYMBOL report_files FILES
     ${source}/template.html ${source}/report.css ${source}/format.js ${source}/charts.js ${source}/usage.js
     ${source}/gantt.js ${source}/report.js
+    ${lending}/lending.html ${lending}/lending.css ${lending}/lending.js
     ${vendor}/uPlot.iife.min.js ${vendor}/uPlot.min.css ${vendor}/uPlot.LICENSE)
   if(EBB_TESTS)
     find_program(EBB_NODE node REQUIRED)

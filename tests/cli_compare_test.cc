@@ -18,27 +18,30 @@ class CliCompare : public CliTest {
 };
 
 TEST_F(CliCompare, AllPoliciesInTheOrderOfTheList) {
+  std::vector<std::string> all;
+  const sched::Registry registry = policies::all();
+  for (const sched::PolicyInfo& info : registry.policies()) all.push_back(info.name);
   const cli::Outcome text = ebb({"sim", "compare", "--trace", trace_, "--cluster", "1x4"});
   EXPECT_EQ(text.code, cli::kExitOk);
   std::size_t at = 0;
-  for (const std::string& policy : kPolicies) {
+  for (const std::string& policy : all) {
     const auto found = text.out.find("\n" + policy, at);
     ASSERT_NE(found, std::string::npos) << policy << "\n" << text.out;
     at = found;
   }
   const auto json = compare_json({"--trace", trace_, "--cluster", "1x4"});
   EXPECT_EQ(json["schema_version"], 1);
-  ASSERT_EQ(json["runs"].size(), kPolicies.size());
-  for (std::size_t i = 0; i < kPolicies.size(); ++i) {
+  ASSERT_EQ(json["runs"].size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& run = json["runs"][i];
-    EXPECT_EQ(run["policy"], kPolicies[i]);
+    EXPECT_EQ(run["policy"], all[i]);
     EXPECT_EQ(run["load"], 1.0);
     EXPECT_EQ(run["seed"], 1);
     // Each run is what `sim run` gives.
-    auto alone = run_json({"--trace", trace_, "--cluster", "1x4", "--policy", kPolicies[i]});
+    auto alone = run_json({"--trace", trace_, "--cluster", "1x4", "--policy", all[i]});
     for (const auto& [key, value] : alone.items()) {
       if (key == "schema_version") continue;
-      EXPECT_EQ(nlohmann::json(run[key]), value) << kPolicies[i] << " " << key;
+      EXPECT_EQ(nlohmann::json(run[key]), value) << all[i] << " " << key;
     }
   }
 }
@@ -79,15 +82,16 @@ TEST_F(CliCompare, ThreadsDoNotChangeAByte) {
                                              "faults: {mtbf: 5d, mttr: 2h, checkpoint_interval: 30m}\n");
   const auto run = [&](const std::string& threads) {
     const cli::Outcome outcome =
-        ebb({"sim", "compare", scenario, "--skip-impossible", "--loads", "0.5,1,2", "--seeds", "1,2", "--load-method",
-             "sample", "--threads", threads, "--json", "--out", folder_ / ("t" + threads)});
+        ebb({"sim", "compare", scenario, "--policies", "fifo,backfill,srtf,srsf,tiresias,drf,afs", "--skip-impossible",
+             "--loads", "0.5,1,2", "--seeds", "1,2", "--load-method", "sample", "--threads", threads, "--json", "--out",
+             folder_ / ("t" + threads)});
     EXPECT_EQ(outcome.code, cli::kExitOk) << outcome.err;
     return outcome.out;
   };
   EXPECT_EQ(run("1"), run("2"));
   const auto files = folder_.entries("t1");
   EXPECT_EQ(files, folder_.entries("t2"));
-  EXPECT_EQ(files.size(), 6U * 3 * 2 + 3);
+  EXPECT_EQ(files.size(), 7U * 3 * 2 + 3);
   for (const std::string& file : files) {
     if (file == "run.json" || file == "report.html") continue;  // these show the command line
     EXPECT_EQ(folder_.read("t1/" + file), folder_.read("t2/" + file)) << file;

@@ -16,6 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+/// Those that size no jobs: quick on any trace.
 inline const std::vector<std::string> kPolicies = {"fifo", "backfill", "srtf", "srsf", "tiresias", "drf"};
 
 /// Three jobs for four GPUs; src/ebb/policies/*/golden.yaml compute by hand what the policies make of them.

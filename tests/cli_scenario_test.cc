@@ -57,7 +57,7 @@ TEST_F(CliScenario, ErrorsNameLineAndColumn) {
   expect_bad_scenario("version: 1\nround: soon\n", {"bad.yaml:2:8", "'soon' is not a duration"});
   expect_bad_scenario("version: 1\nround: 0\n", {"bad.yaml:2:8", "longer than 0"});
   expect_bad_scenario("version: 1\nseed: -1\n", {"bad.yaml:2:7", "'-1' is not a whole number"});
-  expect_bad_scenario("version: 1\ntime: years\n", {"bad.yaml:2:7", "neither fractional nor seconds"});
+  expect_bad_scenario("version: 1\ntime: years\n", {"bad.yaml:2:7", "is none of fractional, seconds, polled"});
   expect_bad_scenario("version: 2\n", {"bad.yaml:1:10", "version 2", "up to version 1"});
   expect_bad_scenario("trace: jobs.csv\n", {"bad.yaml:1:1", "'version' is missing"});
   expect_bad_scenario("version: 1\nexpect: {restarts: few}\n", {"bad.yaml:2:20", "'few' is not a number"});

@@ -1,5 +1,6 @@
-// Random clusters, jobs, failures and options under every policy: after every step all invariants hold, every job that
-// can run ends, and a replay of the journal and a fork of the state give the same decisions.
+// Random clusters, jobs, services, failures and options under every policy: after every step all invariants hold, GPU
+// time adds up, loans come back within their bound, every job that can run ends, what does not is reported, and the
+// journal is replayed to the same decisions.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -7,251 +8,308 @@
 
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
-#include "ebb/base/random.h"
+#include "ebb/base/files.h"
 #include "ebb/policies/all.h"
-#include "ebb/sched/scheduler.h"
 #include "ebb/sim/journal_header.h"
-#include "ebb/sim/simulator.h"
-#include "ebb/spec/cluster.h"
+#include "ebb/sim/output.h"
 #include "ebb/trace/journal.h"
+#include "random_case.h"
 
 namespace ebb {
 namespace {
 
-struct Case {
-  std::string cluster;
-  Workload workload;
-  sim::SimOptions options;
-};
+namespace fs = std::filesystem;
 
-std::string random_cluster(Random& random) {
-  std::string text;
-  const auto groups = 1 + random.below(3);
-  for (std::uint64_t g = 0; g < groups; ++g) {
-    if (g > 0) text += "+";
-    text += fmt::format("{}x{}", 1 + random.below(6), 1 + random.below(8));
-    if (random.below(2) == 0) text += fmt::format(":type{}", random.below(2));
-    if (random.below(2) == 0) text += random.below(2) == 0 ? "@training" : "@serving";
-  }
-  return text;
-}
+using sched::JobPhase;
+using sched::JobState;
+using sched::ReplicaPhase;
+using sched::ReplicaState;
+using sched::State;
 
-Case random_case(std::uint64_t seed) {
-  Random random(seed, "case");
-  Case c;
-  c.cluster = random_cluster(random);
-  const auto jobs = 1 + random.below(60);
-  Time submit{};
-  for (std::uint64_t i = 0; i < jobs; ++i) {
-    JobSpec job;
-    job.name = fmt::format("job-{}", i);
-    job.tenant = fmt::format("tenant-{}", random.below(4));
-    job.gpus = static_cast<GpuCount>(1 + random.below(random.below(2) == 0 ? 4 : 20));
-    if (random.below(3) != 0) submit += std::chrono::seconds(random.below(40));
-    if (random.below(4) == 0) submit += Duration(static_cast<std::int64_t>(random.below(1'000'000'000)));
-    job.submit = submit;
-    job.run_time = std::chrono::seconds(random.below(300));
-    job.priority = random.below(4) == 0 ? static_cast<int>(random.below(3)) - 1 : 0;
-    if (random.below(4) == 0) job.requested_time = job.run_time * static_cast<int>(random.below(3));
-    if (random.below(6) == 0) job.gpu_type = fmt::format("type{}", random.below(2));
-    if (random.below(6) == 0) job.pool = random.below(2) == 0 ? "training" : "serving";
-    c.workload.jobs.push_back(job);
-  }
-  const auto registry = policies::all();
-  c.options.policy = registry.policies()[random.below(registry.policies().size())].name;
-  constexpr const char* kPlacements[] = {"count", "best_fit", "consolidate", "spread"};
-  c.options.set = {{"placement", kPlacements[random.below(4)]}};
-  if (c.options.policy == "tiresias") {
-    c.options.set.emplace_back("limits", random.below(2) == 0 ? "50,400" : "20,100,1000");
-    c.options.set.emplace_back("promote", random.below(2) == 0 ? "0" : "0.7");
-    c.options.set.emplace_back("promote_wait", random.below(2) == 0 ? "accumulated" : "since_preemption");
-    c.options.set.emplace_back("demotion", random.below(2) == 0 ? "reference" : "exact");
-  }
-  c.options.skip_impossible = true;
-  c.options.seed = seed;
-  if (random.below(3) == 0) c.options.round = std::chrono::seconds(1 + random.below(60));
-  if (random.below(3) == 0) c.options.resize_cost.fixed = std::chrono::seconds(random.below(30));
-  if (random.below(3) == 0) c.options.time = spec::TimeModel::seconds;
-  if (random.below(4) == 0) c.options.set.emplace_back("charge_first_start", "true");
-  const auto nodes = spec::parse_cluster(c.cluster).value().nodes.size();
-  for (std::uint64_t i = random.below(4); i > 0; --i) {
-    spec::NodeOutage outage;
-    outage.at = Time(std::chrono::seconds(random.below(600)));
-    outage.node = static_cast<std::uint32_t>(random.below(nodes));
-    outage.drain = random.below(2) == 0;
-    if (random.below(8) != 0) outage.lasts = std::chrono::seconds(1 + random.below(200));
-    c.options.faults.outages.push_back(outage);
-  }
-  if (random.below(4) == 0) {
-    // Rare enough that every job gets through in the end even if it starts again from nothing.
-    c.options.faults.mtbf = std::chrono::seconds(20'000);
-    c.options.faults.mttr = std::chrono::seconds(60);
-  }
-  if (random.below(2) == 0) c.options.faults.checkpoint_interval = std::chrono::seconds(1 + random.below(30));
-  return c;
-}
-
-// Whether a node is gone for good at the end: then jobs may be left over.
-bool loses_nodes(const Case& c) {
-  return std::any_of(c.options.faults.outages.begin(), c.options.faults.outages.end(),
-                     [](const spec::NodeOutage& outage) { return !outage.lasts; });
-}
-
-void check_result(const Case& c, const sim::SimResult& result) {
-  const Duration quantum = sim::quantum_of(c.options.time);
-  RC_ASSERT(result.jobs.size() == c.workload.jobs.size());
-  for (std::size_t i = 0; i < result.jobs.size(); ++i) {
-    const sim::JobRecord& job = result.jobs[i];
-    if (!job.end) {
-      RC_ASSERT(!job.reason.empty());
-      if (!loses_nodes(c)) RC_ASSERT(job.reason == "impossible");
-      continue;
+sched::Options sim_values(const Case& c) {
+  std::vector<std::pair<std::string, std::string>> ours;
+  for (const auto& assignment : c.options.set) {
+    const auto specs = sim::sim_options();
+    if (std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == assignment.first; })) {
+      ours.push_back(assignment);
     }
-    // Work is conserved: it held its GPUs at least for its run time, and every moment it either waited or held.
-    const Duration run = (c.workload.jobs[i].run_time + quantum / 2) / quantum * quantum;
-    const Duration held(std::llround(job.gpu_seconds * 1e9 / job.gpus));
-    RC_ASSERT(held >= run);
-    RC_ASSERT(*job.jct() == job.pending + held);
-    const bool disturbed = !c.options.faults.outages.empty() || c.options.faults.mtbf;
-    if (!disturbed && c.options.resize_cost.fixed == Duration(0)) RC_ASSERT(held == run);
   }
+  return sched::Options::parse(sim::sim_options(), ours).value();
 }
 
-RC_GTEST_PROP(Property, InvariantsHoldAfterEveryStepAndReplayAgrees, ()) {
-  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  const Case c = random_case(seed);
-  const ClusterSpec cluster = spec::parse_cluster(c.cluster).value();
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("ebb_property_{}.jsonl", ::getpid());
-  auto journal = trace::JournalWriter::create(path, sim::journal_header(cluster, c.workload, c.options)).value();
-  sim::SimHooks hooks;
-  hooks.journal = &journal;
-  hooks.after_step = [](const sched::State& state, Time) { return sched::check_invariants(state); };
-  const auto result = sim::simulate(cluster, c.workload, c.options, policies::all(), hooks);
-  // Where resuming costs more than a job may run at a time, a preemptive policy gets nowhere; the simulator says so.
-  if (!result && c.options.resize_cost.fixed > Duration(0) &&
-      result.error().message.find("gets nowhere") != std::string::npos) {
-    RC_SUCCEED("livelock found");
-  }
-  if (!result) RC_FAIL(fmt::format("seed {} on {}: {}: {}", seed, c.cluster, c.options.policy, result.error().message));
-  RC_ASSERT(journal.close());
-  check_result(c, *result);
-  const auto replayed = sim::replay(path.string(), policies::all());
-  std::filesystem::remove(path);
-  if (!replayed) RC_FAIL(fmt::format("seed {} on {}: {}", seed, c.cluster, replayed.error().message));
-}
-
-// A live driver answers late and out of order: stops take a while, starts fail, jobs finish while they are stopped.
-class SlowWorld {
+/// Looks at the state after every step, and adds GPU time up on its own.
+class Watch {
  public:
-  SlowWorld(const Case& c, Random& random)
-      : scheduler_(spec::parse_cluster(c.cluster).value(),
-                   policies::all().make(c.options.policy, sim::policy_assignments(c.options.set)).value()),
-        jobs_(c.workload.jobs),
-        random_(random) {}
-
-  Result<void> play(int steps) {
-    for (int i = 0; i < steps; ++i) {
-      now_ += std::chrono::seconds(1 + random_.below(20));
-      std::vector<Event> events = happenings();
-      if (random_.below(3) != 0) events.emplace_back(Tick{});
-      sched::Scheduler fork(scheduler_);
-      sched::StepResult forked;
-      EBB_RETURN_IF_ERROR(scheduler_.step(events, now_, result_));
-      EBB_RETURN_IF_ERROR(fork.step(events, now_, forked));
-      if (forked.decisions != result_.decisions || forked.next_wake_at != result_.next_wake_at) {
-        return fail(ErrorCode::internal, "a fork decides differently");
-      }
-      EBB_RETURN_IF_ERROR(sched::check_invariants(scheduler_.state()));
-      EBB_RETURN_IF_ERROR(reasons_complete(events));
-      for (const sched::Holder holder : scheduler_.take_launchable()) launched_.push_back(holder.id);
-    }
-    return {};
+  explicit Watch(const Case& c) : spec_(c.cluster) {
+    const sched::Options values = sim_values(c);
+    bound_ = std::min(values.get<Duration>("drain"), values.get<Duration>("reclaim_bound"));
   }
 
-  // Whoever began to wait and still waits was given a reason.
-  Result<void> reasons_complete(const std::vector<Event>& events) const {
-    for (const Event& event : events) {
-      std::optional<JobId> queued;
-      if (const auto* e = std::get_if<JobSubmitted>(&event)) queued = e->job;
-      if (const auto* e = std::get_if<JobStopped>(&event)) queued = e->job;
-      if (const auto* e = std::get_if<JobFailed>(&event)) queued = e->job;
-      if (!queued || scheduler_.state().job(*queued).phase != sched::JobPhase::waiting) continue;
-      const bool told = std::any_of(result_.reasons.begin(), result_.reasons.end(),
-                                    [&](const auto& reason) { return reason.first == *queued; });
-      if (!told) return fail(ErrorCode::internal, "job {} waits without a reason", *queued);
-    }
-    return {};
+  Result<void> look(const State& state, Time now) {
+    if (++steps_ > kMostSteps) return fail(ErrorCode::internal, "no end at {} s", format_seconds(now));
+    EBB_RETURN_IF_ERROR(sched::check_invariants(state));
+    add_up(now);
+    take_picture(state, now);
+    EBB_RETURN_IF_ERROR(nobody_overstays(state, now));
+    return nothing_runs_twice(state, now);
   }
 
-  std::size_t finished() const { return finished_; }
+  /// Seconds by state up to `end`, in the order of sim::GpuSeconds without idle ones.
+  std::vector<double> seconds_until(Time end) {
+    add_up(end);
+    return {seconds_.begin(), seconds_.end()};
+  }
 
  private:
-  std::vector<Event> happenings() {
-    std::vector<Event> events;
-    for (const JobId job : launched_) {
-      if (scheduler_.state().job(job).phase != sched::JobPhase::starting) continue;
-      if (random_.below(8) == 0) {
-        events.emplace_back(JobFailed{job, Duration(0)});
-      } else {
-        events.emplace_back(JobStarted{job, now_});
-      }
+  enum Kind : std::uint8_t { training, resizing, starting, serving, protect, sleep, kinds };
+  /// So many GPUs do this from the picture on, and from `until` on that.
+  struct Use {
+    GpuCount gpus = 0;
+    Kind now = training;
+    Time until = kEndOfTime;
+    Kind then = training;
+  };
+
+  void add_up(Time now) {
+    for (const Use& use : uses_) {
+      const Time turn = std::clamp(use.until, taken_, std::max(taken_, now));
+      seconds_[use.now] += to_seconds(turn - taken_) * use.gpus;
+      if (now > turn) seconds_[use.then] += to_seconds(now - turn) * use.gpus;
     }
-    launched_.clear();
-    const sched::Capacity& capacity = scheduler_.state().capacity();
-    const auto node = static_cast<NodeId>(random_.below(capacity.spec().nodes.size()));
-    const bool fails = random_.below(10) == 0 && capacity.up(node);
-    if (fails) events.emplace_back(NodeFailed{node});
-    if (!fails && random_.below(3) == 0 && !capacity.up(node)) events.emplace_back(NodeRepaired{node});
-    const std::vector<JobId> holding = scheduler_.state().holding();
-    for (const JobId job : holding) {
-      const auto& shares = scheduler_.state().job(job).allocation;
-      const bool hit = fails && std::any_of(shares.begin(), shares.end(),
-                                            [&](const NodeShare& share) { return share.node == node; });
-      const bool told = std::any_of(events.begin(), events.end(), [&](const Event& event) {
-        const auto* failed = std::get_if<JobFailed>(&event);
-        const auto* started = std::get_if<JobStarted>(&event);
-        return (failed != nullptr && failed->job == job) || (started != nullptr && started->job == job);
-      });
-      if (!told && (hit || (scheduler_.state().job(job).phase == sched::JobPhase::starting && random_.below(8) == 0))) {
-        events.emplace_back(JobFailed{job, Duration(0)});
-        continue;
-      }
-      const auto phase = scheduler_.state().job(job).phase;
-      if (phase == sched::JobPhase::stopping && random_.below(2) == 0) {
-        events.emplace_back(JobStopped{job, scheduler_.state().job(job).progress});
-      } else if ((phase == sched::JobPhase::running || phase == sched::JobPhase::stopping) && random_.below(6) == 0) {
-        events.emplace_back(JobFinished{job});
-        ++finished_;
-      } else if (phase == sched::JobPhase::running && random_.below(20) == 0) {
-        events.emplace_back(JobFailed{job, Duration(0)});
-      }
-    }
-    for (std::uint64_t n = random_.below(3); n > 0 && submitted_ < jobs_.size(); --n, ++submitted_) {
-      JobSpec job = jobs_[submitted_];
-      job.submit = now_;
-      events.emplace_back(JobSubmitted{static_cast<JobId>(submitted_), job});
-    }
-    return events;
+    taken_ = std::max(taken_, now);
   }
 
-  sched::Scheduler scheduler_;
-  std::vector<JobSpec> jobs_;
-  Random& random_;
-  sched::StepResult result_;
-  std::vector<JobId> launched_;
-  std::size_t submitted_ = 0;
-  std::size_t finished_ = 0;
-  Time now_{};
+  void take_picture(const State& state, Time now) {
+    uses_.clear();
+    taken_ = now;
+    for (const JobId id : state.holding()) {
+      const JobState& job = state.job(id);
+      if (!job.incarnate()) continue;
+      if (job.phase == JobPhase::running) {
+        uses_.push_back({job.occupied, resizing, job.productive_at, training});
+      } else {
+        uses_.push_back({job.occupied, resizing});
+      }
+    }
+    for (const ReplicaId id : state.live_replicas()) {
+      const ReplicaState& replica = state.replica(id);
+      const GpuCount gpus = replica.place.gpus;
+      switch (replica.folded) {
+        case ReplicaPhase::starting:
+          if (replica.promised == 0) uses_.push_back({gpus, starting});
+          break;
+        case ReplicaPhase::serving:
+          uses_.push_back({gpus, serving});
+          break;
+        case ReplicaPhase::protect:
+          uses_.push_back({gpus, protect, replica.protect_until, sleep});
+          break;
+        case ReplicaPhase::sleep:
+        case ReplicaPhase::stopping:
+          uses_.push_back({gpus, sleep});
+          break;
+        case ReplicaPhase::gone:
+          break;
+      }
+    }
+  }
+
+  // GPUs asked back come back within the bound, and whoever waits for them goes on then.
+  Result<void> nobody_overstays(const State& state, Time now) const {
+    for (const JobId id : state.holding()) {
+      const JobState& job = state.job(id);
+      if (job.changes() && now - job.told_at > bound_) {
+        return fail(ErrorCode::internal, "job {} is {} since {} s", id, to_string(job.phase),
+                    format_seconds(job.told_at));
+      }
+    }
+    return {};
+  }
+
+  // Processes of training and replicas that exist, on each node.
+  Result<void> nothing_runs_twice(const State& state, Time now) const {
+    std::vector<GpuCount> used(spec_.nodes.size());
+    for (const JobId id : state.holding()) {
+      const JobState& job = state.job(id);
+      if (!job.incarnate()) continue;
+      for (const NodeShare& share : job.allocation) used[share.node] += share.gpus;
+      for (const NodeShare& share : job.arriving) used[share.node] -= share.gpus;
+      for (const NodeShare& share : job.departing) used[share.node] += share.gpus;
+    }
+    for (const ReplicaId id : state.live_replicas()) {
+      const ReplicaState& replica = state.replica(id);
+      if (replica.promised == 0) used[replica.place.node] += replica.place.gpus;
+      if ((state.capacity().serving_groups() >> state.capacity().free().group_of(replica.place.node) & 1) == 0) {
+        return fail(ErrorCode::internal, "replica {} is on a node that does not serve", id);
+      }
+    }
+    for (NodeId n = 0; n < used.size(); ++n) {
+      if (used[n] <= spec_.nodes[n].gpus) continue;
+      return fail(ErrorCode::internal, "node {} runs {} GPUs' worth at {} s", n, used[n], format_seconds(now));
+    }
+    return {};
+  }
+
+  // Far more than any of these cases needs.
+  static constexpr int kMostSteps = 100'000;
+
+  ClusterSpec spec_;
+  int steps_ = 0;
+  Duration bound_{};
+  Time taken_{};
+  std::vector<Use> uses_;
+  std::array<double, kinds> seconds_{};
 };
 
-RC_GTEST_PROP(Property, ASlowWorldBreaksNothing, ()) {
+Result<sim::SimResult> run(const Case& c, const fs::path& path, Watch* watch) {
+  auto journal = trace::JournalWriter::create(path, sim::journal_header(c.cluster, c.workload, c.options)).value();
+  sim::SimHooks hooks;
+  hooks.journal = &journal;
+  if (watch != nullptr) hooks.after_step = [&](const State& state, Time now) { return watch->look(state, now); };
+  EBB_ASSIGN_OR_RETURN(auto result, sim::simulate(c.cluster, c.workload, c.options, policies::all(), hooks));
+  EBB_RETURN_IF_ERROR(journal.close());
+  return result;
+}
+
+#define SAY(condition) \
+  if (!(condition)) return fail(ErrorCode::internal, "not so: " #condition)
+
+// What a run must fulfil as a whole.
+class Judge {
+ public:
+  Judge(const Case& c, const sim::SimResult& result) : c_(c), result_(result) {}
+
+  Result<void> judge(Watch& watch) const {
+    SAY(result_.jobs.size() == c_.workload.jobs.size());
+    for (std::size_t i = 0; i < result_.jobs.size(); ++i) {
+      if (auto judged = result_.jobs[i].end ? completed(i) : left_over(i); !judged) {
+        judged.error().message = fmt::format("job {}: {}", i, judged.error().message);
+        return judged;
+      }
+    }
+    EBB_RETURN_IF_ERROR(gpu_time(watch));
+    const sim::Summary& summary = result_.summary;
+    SAY(summary.jobs_completed + summary.jobs_impossible == summary.jobs_total);
+    SAY(summary.training.count + summary.inference.count == summary.jobs_completed);
+    SAY(summary.inference.in_target_share >= 0 && summary.inference.in_target_share <= 1 + 1e-12);
+    const sched::Options values = sim_values(c_);
+    const double bound = to_seconds(std::min(values.get<Duration>("drain"), values.get<Duration>("reclaim_bound")));
+    SAY(summary.loans.reclaim_p99_s <= bound);
+    if (values.get<Duration>("drain") <= values.get<Duration>("reclaim_bound")) SAY(summary.loans.forced == 0);
+    if (summary.loans.forced > 0) SAY(warned("reclaim_bound"));
+    return {};
+  }
+
+ private:
+  bool warned(const char* part) const {
+    const auto& warnings = result_.summary.warnings;
+    return std::any_of(warnings.begin(), warnings.end(),
+                       [&](const std::string& w) { return w.find(part) != std::string::npos; });
+  }
+  // Nodes that are gone for good, or services that keep all they ever got, leave jobs over.
+  bool may_strand() const {
+    return !c_.workload.services.empty() ||
+           std::any_of(c_.options.faults.outages.begin(), c_.options.faults.outages.end(),
+                       [](const spec::NodeOutage& outage) { return !outage.lasts; });
+  }
+
+  Result<void> left_over(std::size_t i) const {
+    const sim::JobRecord& job = result_.jobs[i];
+    SAY(!job.reason.empty());
+    SAY(job.reason == "impossible" || may_strand());
+    SAY(warned(job.reason == "impossible"       ? "too large for the cluster"
+               : job.kind == JobKind::inference ? "never served"
+                                                : "did not complete"));
+    return {};
+  }
+
+  Result<void> completed(std::size_t i) const {
+    const sim::JobRecord& job = result_.jobs[i];
+    const JobSpec& spec = c_.workload.jobs[i];
+    const Duration quantum = sim::quantum_of(c_.options.time);
+    const Duration run = (spec.run_time + quantum / 2) / quantum * quantum;
+    SAY(job.start && *job.start <= *job.end && job.pending >= Duration(0));
+    SAY(*job.jct() >= job.pending);
+    if (spec.sizing != Sizing::rigid || !spec.application.empty() || spec.run_time == Duration(0)) {
+      if (job.kind == JobKind::inference) SAY(*job.jct() >= run);
+      return {};
+    }
+    // Work is conserved: it held its GPUs at least for its run time, and every moment it either waited or held.
+    const double held = job.gpu_seconds / job.gpus;
+    const double slack = 1e-6 * (1 + to_seconds(*job.jct()));
+    SAY(held >= to_seconds(run) - slack);
+    SAY(std::abs(to_seconds(*job.jct() - job.pending) - held) < slack);
+    const bool disturbed = !c_.options.faults.outages.empty() || c_.options.faults.mtbf ||
+                           c_.options.resize_cost != perf::ResizeCost() ||
+                           sim_values(c_).get<Duration>("drain") > Duration(0);
+    if (!disturbed) SAY(std::abs(held - to_seconds(run)) < slack);
+    return {};
+  }
+
+  Result<void> gpu_time(Watch& watch) const {
+    const sim::GpuSeconds& by = result_.summary.gpu_seconds_by_state;
+    const std::vector<double> told = {by.training, by.resizing, by.starting, by.serving, by.protected_, by.sleeping};
+    double all = by.idle;
+    for (const double seconds : told) all += seconds;
+    Time start = kEndOfTime;
+    for (const JobSpec& job : c_.workload.jobs) start = std::min(start, job.submit);
+    for (const ServiceLoad& load : c_.workload.services) start = std::min(start, load.requests.front().at);
+    const sched::Options values = sim_values(c_);
+    if (c_.options.time != spec::TimeModel::fractional)
+      start = Time(
+          std::chrono::duration_cast<std::chrono::seconds>(start.time_since_epoch() + std::chrono::milliseconds(500)));
+    const double end = to_seconds(start.time_since_epoch()) + all / result_.cluster_gpus;
+    const auto counted = watch.seconds_until(Time(Duration(std::llround(end * 1e9))));
+    for (std::size_t kind = 0; kind < told.size(); ++kind) {
+      if (std::abs(counted[kind] - told[kind]) <= 1e-6 * (1 + all)) continue;
+      return fail(ErrorCode::internal, "GPU-seconds of kind {}: told {}, counted {} until {} s", kind, told[kind],
+                  counted[kind], end);
+    }
+    SAY(std::abs(result_.summary.gpu_seconds - by.training - by.resizing) <= 1e-6 * (1 + all));
+    return {};
+  }
+
+  const Case& c_;
+  const sim::SimResult& result_;
+};
+
+fs::path journal_path(const char* name) {
+  return fs::temp_directory_path() / fmt::format("ebb_property_{}_{}.jsonl", name, ::getpid());
+}
+
+// Where a change of GPUs costs more than a job may run at a time, a policy may get nowhere; the simulator says so.
+bool livelock(const Case& c, const Error& error) {
+  const bool costly = c.options.resize_cost != perf::ResizeCost() || sim_values(c).get<Duration>("drain") > Duration(0);
+  return costly && error.message.find("gets nowhere") != std::string::npos;
+}
+
+Result<void> judge_run(const Case& c, bool twice) {
+  const fs::path path = journal_path("a");
+  Watch watch(c);
+  const auto result = run(c, path, &watch);
+  if (!result) return livelock(c, result.error()) ? Result<void>() : tl::unexpected(result.error());
+  EBB_RETURN_IF_ERROR(Judge(c, *result).judge(watch));
+  EBB_RETURN_IF_ERROR(sim::replay(path.string(), policies::all()));
+  if (twice) {
+    const fs::path second = journal_path("b");
+    EBB_ASSIGN_OR_RETURN(const auto again, run(c, second, nullptr));
+    SAY(read_file(path).value() == read_file(second).value());
+    SAY(sim::summary_json(again.summary) == sim::summary_json(result->summary));
+    fs::remove(second);
+  }
+  fs::remove(path);
+  return {};
+}
+
+#undef SAY
+
+RC_GTEST_PROP(Property, EveryRunKeepsItsPromises, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const Case c = random_case(seed);
-  Random random(seed, "slow world");
-  SlowWorld world(c, random);
-  const auto played = world.play(150);
-  if (!played) RC_FAIL(fmt::format("seed {} on {}: {}: {}", seed, c.cluster, c.options.policy, played.error().message));
+  const auto judged = judge_run(c, seed % 4 == 0);
+  if (!judged) RC_FAIL(fmt::format("{}\n{}", c.text(), judged.error().message));
 }
 
 }  // namespace

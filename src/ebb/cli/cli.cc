@@ -69,6 +69,7 @@ int run(const std::vector<std::string>& args, const sched::Registry& registry, c
   sim->require_subcommand(1);
   add_sim_run(*sim, context);
   add_sim_compare(*sim, context);
+  add_sim_lending(*sim, context);
   add_sim_replay(*sim, context);
   add_policies(app, context);
   add_trace(app, context);

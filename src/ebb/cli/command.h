@@ -33,6 +33,7 @@ struct Context {
 
 void add_sim_run(CLI::App& sim, Context& context);
 void add_sim_compare(CLI::App& sim, Context& context);
+void add_sim_lending(CLI::App& sim, Context& context);
 void add_sim_replay(CLI::App& sim, Context& context);
 void add_policies(CLI::App& app, Context& context);
 void add_trace(CLI::App& app, Context& context);

@@ -54,6 +54,7 @@ Result<spec::Scenario> read_base(const SimFlags& flags) {
 
 Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& policy, const spec::Scenario& base) {
   sim::SimOptions options;
+  if (!flags.defaults.policy.empty()) options.policy = flags.defaults.policy;
   if (base.policy) options.policy = *base.policy;
   // Options belong to their policy: another policy on the command line starts from its own defaults.
   if (policy.empty() || policy == base.policy) options.set = base.options;
@@ -62,16 +63,23 @@ Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& p
     EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
     options.set.push_back(std::move(assignment));
   }
+  for (const std::string& text : flags.defaults.set) {
+    EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
+    const bool said = std::any_of(options.set.begin(), options.set.end(),
+                                  [&](const auto& given) { return given.first == assignment.first; });
+    if (!said) options.set.push_back(std::move(assignment));
+  }
   options.round = base.round;
-  if (!flags.round.empty()) {
-    EBB_ASSIGN_OR_RETURN(options.round, named("--round", parse_duration(flags.round)));
+  const std::string round = flags.round.empty() && !base.round ? flags.defaults.round : flags.round;
+  if (!round.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.round, named("--round", parse_duration(round)));
   }
-  const std::string cost = !flags.resize_cost.empty() ? flags.resize_cost : base.resize_cost.value_or("0");
+  const std::string cost =
+      !flags.resize_cost.empty() ? flags.resize_cost : base.resize_cost.value_or(flags.defaults.resize_cost);
   EBB_ASSIGN_OR_RETURN(options.resize_cost, named("--resize-cost", perf::ResizeCost::parse(cost)));
-  options.lending = base.lending.value_or(Lending::none);
-  if (!flags.lending.empty()) {
-    EBB_ASSIGN_OR_RETURN(options.lending, named("--lending", parse_lending(flags.lending)));
-  }
+  const std::string lending =
+      !flags.lending.empty() ? flags.lending : base.lending ? to_string(*base.lending) : flags.defaults.lending;
+  EBB_ASSIGN_OR_RETURN(options.lending, named("--lending", parse_lending(lending)));
   options.profiles_name = !flags.profiles.empty() ? flags.profiles : base.profiles.value_or("");
   if (!options.profiles_name.empty()) {
     EBB_ASSIGN_OR_RETURN(auto profiles, named("--profiles", perf::ProfileSet::read(options.profiles_name)));

@@ -15,8 +15,18 @@
 
 namespace ebb::cli {
 
-/// The flags that `sim run` and `sim compare` have in common, as typed.
+/// What holds where neither flags nor scenario or preset say anything.
+struct SimDefaults {
+  std::string policy;
+  std::string round;
+  std::string resize_cost = "0";
+  std::string lending = "none";
+  std::vector<std::string> set;
+};
+
+/// The flags that the commands of `sim` have in common, as typed.
 struct SimFlags {
+  SimDefaults defaults;
   std::string scenario;
   std::string preset;
   std::string trace;

@@ -19,10 +19,10 @@ double round_up(double x) {
 
 // How many samples of one GPU and step: micro-steps so that each fits the memory.
 BatchChoice split(double local, BatchSize local_max, bool at_least_two) {
-  double accumulation = std::max(round_up(local / local_max) - 1, 0.0);
+  double accumulation = local > local_max ? round_up(local / local_max) - 1 : 0;
   // One GPU has no gradients of others to estimate the noise from; it compares micro-steps.
   if (at_least_two) accumulation = std::max(accumulation, 1.0);
-  const double atomic = round_up(local / (accumulation + 1));
+  const double atomic = round_up(accumulation > 0 ? local / (accumulation + 1) : local);
   return {static_cast<BatchSize>(atomic), static_cast<std::int32_t>(accumulation)};
 }
 
@@ -48,12 +48,11 @@ class Speed {
     return total > 0 ? static_cast<double>(global_batch(replicas_, choice)) / total : 0;
   }
 
-  // Not below the speed, and cheap: a step takes at least the longer of both times, and at least their power mean.
-  double ceiling(const BatchChoice& choice) const {
+  // Not above the time of a step with its accumulation, and cheap: the synchronised part takes at least the longer of
+  // both times, and at least their power mean.
+  double floor(const BatchChoice& choice) const {
     const double compute = params_.alpha_c + params_.beta_c * choice.atomic;
-    const double step = std::max({compute, network_, mean_weight_ * (compute + network_)});
-    const double total = choice.accumulation * compute + step;
-    return total > 0 ? static_cast<double>(global_batch(replicas_, choice)) / total : 0;
+    return choice.accumulation * compute + std::max({compute, network_, mean_weight_ * (compute + network_)});
   }
 
  private:
@@ -68,8 +67,7 @@ class Speed {
 struct Candidate {
   BatchChoice choice;
   BatchSize capped = 0;
-  double efficiency = 0;
-  double ceiling = 0;  // of its goodput
+  double ceiling = 0;  // of its goodput, but for rounding
 };
 
 }  // namespace
@@ -97,9 +95,19 @@ Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
   const double ratio = std::pow(limits.largest / smallest, 1.0 / (kCandidates - 1));
   double batch = smallest;
   BatchChoice last;
+  // goodput = initial batch x gain / time of a step, and gain = s (var + sqr) / (var + s sqr).
+  const bool plain = gradient.var >= 0 && gradient.sqr >= 0 && gradient.var + gradient.sqr > 0;
+  const auto ceiling = [&](const BatchChoice& choice) {
+    const auto whole = static_cast<double>(global_batch(replicas, choice));
+    const double below = (gradient.var * limits.initial + gradient.sqr * whole) * speed.floor(choice);
+    return plain && below > 0 ? limits.initial * (gradient.var + gradient.sqr) * whole / below
+                              : std::numeric_limits<double>::infinity();
+  };
   std::array<Candidate, kCandidates> candidates;
   int count = 0;
   int highest = 0;
+  std::int32_t cap_for = -1;  // micro-steps of `cap`
+  std::int64_t cap = 0;
   for (int i = 0; i < kCandidates; ++i, batch *= ratio) {
     if (i == kCandidates - 1) batch = limits.largest;
     const double local = batch / replicas;
@@ -109,23 +117,27 @@ Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
     if (choice == last) continue;
     last = choice;
     if (choice.atomic < limits.local_min || choice.atomic > limits.local_max) continue;
-    const auto capped = std::min<std::int64_t>(choice.atomic, atomic_cap(limits, replicas, choice.accumulation));
+    if (choice.accumulation != cap_for) {
+      cap = atomic_cap(limits, replicas, choice.accumulation);
+      cap_for = choice.accumulation;
+    }
+    const auto capped = std::min<std::int64_t>(choice.atomic, cap);
     if (capped < limits.local_min) continue;
-    Candidate& candidate = candidates[count];
-    candidate = {choice, static_cast<BatchSize>(capped),
-                 efficiency(static_cast<double>(global_batch(replicas, choice))), 0};
-    candidate.ceiling = speed.ceiling(choice) * candidate.efficiency;
-    if (candidate.ceiling > candidates[highest].ceiling) highest = count;
+    candidates[count] = {choice, static_cast<BatchSize>(capped), ceiling(choice)};
+    if (candidates[count].ceiling > candidates[highest].ceiling) highest = count;
     ++count;
   }
+  const auto goodput = [&](const Candidate& candidate) {
+    return speed(candidate.choice) * efficiency(static_cast<double>(global_batch(replicas, candidate.choice)));
+  };
   // Most ceilings are below the goodput of the candidate with the highest one: their powers need not be computed.
   constexpr double kRounding = 1 + 1e-9;
-  const double enough = count > 0 ? speed(candidates[highest].choice) * candidates[highest].efficiency : 0;
+  const double enough = count > 0 ? goodput(candidates[highest]) : 0;
   for (int i = 0; i < count; ++i) {
     const Candidate& candidate = candidates[i];
     if (candidate.ceiling * kRounding < std::max(enough, best.goodput)) continue;
-    const double goodput = speed(candidate.choice) * candidate.efficiency;
-    if (goodput > best.goodput) best = {goodput, {candidate.capped, candidate.choice.accumulation}};
+    const double value = goodput(candidate);
+    if (value > best.goodput) best = {value, {candidate.capped, candidate.choice.accumulation}};
   }
   return best;
 }

@@ -134,10 +134,14 @@ TEST_P(ElasticPolicies, LiveWithAllKindsOfJobs) {
 INSTANTIATE_TEST_SUITE_P(
     All, ElasticPolicies,
     ::testing::Values(std::pair<std::string, Set>{"optimus", {}},
-                      std::pair<std::string, Set>{"optimus", {{"strip", "true"}, {"reclaim", "node"}}},
+                      std::pair<std::string, Set>{"optimus", {{"strip", "on"}, {"reclaim", "node"}}},
                       std::pair<std::string, Set>{"afs", {}},
                       std::pair<std::string, Set>{"afs", {{"respect_max", "false"}}},
                       std::pair<std::string, Set>{"lyra", {}}, std::pair<std::string, Set>{"lyra", {{"value", "aryl"}}},
+                      std::pair<std::string, Set>{"deepboot", {}},
+                      std::pair<std::string, Set>{
+                          "deepboot",
+                          {{"solver", "incremental"}, {"place", "incremental"}, {"change_cost", "expected"}}},
                       std::pair<std::string, Set>{
                           "tiresias", {{"variant", "pollux"}, {"limits", "600"}, {"allow_rigid_shrink", "true"}}}));
 

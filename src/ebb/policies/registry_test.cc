@@ -21,7 +21,9 @@ TEST(Policies, EveryOneHasTheWordsThatEbbPoliciesPrints) {
 TEST(Policies, UnknownNamesListTheKnownOnes) {
   const auto result = all().make("fair", Set{});
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("fifo, backfill, srtf, srsf, tiresias, drf, pollux"), std::string::npos);
+  EXPECT_NE(
+      result.error().message.find("fifo, backfill, srtf, srsf, tiresias, drf, optimus, afs, lyra, deepboot, pollux"),
+      std::string::npos);
 }
 
 TEST(Tiresias, LimitsMustRise) {

@@ -161,8 +161,13 @@ double Estimator::remaining_steps(const State& state, JobId id) {
   }
   // By what it did and the share of the whole that this was, as the job itself reports it.
   if (job.report && job.report->fraction_done > 0) {
-    const double left = (1 - job.report->fraction_done) / job.report->fraction_done;
-    return std::max(left * job.report->steps_done, 1.0);
+    const JobReport& report = *job.report;
+    double fraction = report.fraction_done;
+    if (!report.throughput && report.progress > Duration(0)) {
+      // A job without a model reports when its GPUs change; in between it goes on evenly.
+      fraction = std::min(fraction * to_seconds(job.progress_until(state.latest())) / to_seconds(report.progress), 1.0);
+    }
+    return std::max((1 - fraction) / report.fraction_done * report.steps_done, 1.0);
   }
   const double seconds = spec.requested_time ? to_seconds(*spec.requested_time) * spec.gpus : kUnknownSeconds;
   return seconds / step_s(state, id, 1);

@@ -85,9 +85,23 @@ class Repair {
   void run() {
     for (int round = 0; round < kRepairs && improve(); ++round) {
     }
+    take_for_nothing();
   }
 
  private:
+  // As the exact solver, from the last group back: what is worth no less than nothing is taken while there is room.
+  void take_for_nothing() {
+    for (std::size_t i = groups_.size(); i-- > 0;) {
+      if (estimate_.units[i] > 0) continue;
+      for (int w = 1; w <= std::min(items(groups_[i], capacity_), left_); ++w) {
+        if (value_of(groups_[i], w) < 0) continue;
+        estimate_.units[i] = w;
+        left_ -= w;
+        break;
+      }
+    }
+  }
+
   // The best move of one group, or of one that takes more and one that takes less.
   bool improve() {
     survey();

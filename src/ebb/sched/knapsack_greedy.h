@@ -2,7 +2,8 @@
 
 /// The group knapsack of knapsack.h, nearly: a choice that is usually within one item of the optimum, with a bound that
 /// says how near. Upper concave envelope of each group, segments taken by gain a unit (O(items + taken log groups)),
-/// then repair: what is left is filled, and pairs of groups exchange units while that gains (O(items) a round).
+/// then repair: what is left is filled, and pairs of groups exchange units while that gains (O(items) a round). Items
+/// of no value are taken as the exact solver does, where there is room.
 ///
 /// The bound is that of the linear relaxation: no choice is worth more. `price` is its dual value, the gain of a unit
 /// more. It also narrows the exact solver to what can be part of an optimum.

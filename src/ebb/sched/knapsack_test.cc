@@ -158,6 +158,12 @@ TEST(KnapsackEstimate, ExchangesUnitsThatTheEnvelopeWouldStrand) {
   EXPECT_EQ(estimate_group_knapsack(Groups{{{0, 5.2}}, {{0, 0, 6}}, {{1}}}, 4).units, (std::vector<int>{0, 3, 1}));
 }
 
+TEST(KnapsackEstimate, TakesWhatCostsNothing) {
+  EXPECT_EQ(estimate_group_knapsack(Groups{{{0, 0}}, {{-1, 0}}, {{3}}}, 4).units, (std::vector<int>{1, 2, 1}));
+  EXPECT_EQ(estimate_group_knapsack(Groups{{{0, 0}}, {{-1, 0}}, {{3}}}, 3).units, (std::vector<int>{0, 2, 1}));
+  EXPECT_EQ(estimate_group_knapsack(Groups{{{-1, -2}}}, 2).units, std::vector<int>{0});
+}
+
 TEST(KnapsackEstimate, IsWithinAPercentOnManyCurves) {
   Random random(4, "knapsack test");
   Groups groups(300);

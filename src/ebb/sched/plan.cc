@@ -100,7 +100,8 @@ void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
   const State& state = turn.state();
   std::vector<bool> hosts(state.capacity().spec().nodes.size());
   for (const ReplicaId id : state.live_replicas()) {
-    if (state.replica(id).phase(turn.now()) != ReplicaPhase::sleep) hosts[state.replica(id).place.node] = true;
+    const bool ends = state.replica(id).folded == ReplicaPhase::stopping;
+    if (!ends || turn.serving().strip == Strip::lagging) hosts[state.replica(id).place.node] = true;
   }
   for (auto& [job, allocation] : plan) {
     std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
@@ -202,9 +203,9 @@ Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus
 
 void commit_plan(Turn& turn, TrainingPlan plan) {
   const State& state = turn.state();
-  if (turn.serving().strip) strip_replica_nodes(turn, plan);
-  for (auto& [job, allocation] : plan) cut_to_legal(state.job(job).spec, allocation);
   stop_sleepers(turn, plan);
+  if (turn.serving().strip != Strip::off) strip_replica_nodes(turn, plan);
+  for (auto& [job, allocation] : plan) cut_to_legal(state.job(job).spec, allocation);
   std::vector<Target> targets;
   for (const auto& [job, allocation] : plan) {
     const JobState& was = state.job(job);

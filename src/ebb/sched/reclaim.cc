@@ -92,7 +92,7 @@ std::optional<NodeId> GpuFinder::find(GpuCount gpus) {
   if (!found) return std::nullopt;
   take(*found, gpus);
   // Lyra's servers are lent as a whole: no training beside a replica.
-  if (turn_.serving().strip) clear_training(*found);
+  if (turn_.serving().strip != Strip::off) clear_training(*found);
   return found;
 }
 

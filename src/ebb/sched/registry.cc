@@ -72,10 +72,11 @@ std::span<const OptionSpec> Registry::common_options() {
        "reclaim takes single GPUs of jobs that the policy holds at a fixed size (as DeepBoot's simulator does)",
        {}},
       {"strip",
-       false,
-       "training leaves every node that hosts a replica, at every decision (as Lyra in DeepBoot's "
-       "simulator)",
-       {}},
+       std::string("off"),
+       "training leaves every node that hosts a replica, at every decision (as Lyra and Optimus in DeepBoot's "
+       "simulator; "
+       "lagging: also nodes whose replica ends at this moment)",
+       {"off", "on", "lagging"}},
   };
   return options;
 }
@@ -107,7 +108,8 @@ ServingOptions serving_options(const Options& options, std::uint64_t seed) {
   serving.limit = options.get<Duration>("keep_alive_limit");
   serving.place_at_ticks = options.get<bool>("place_at_ticks");
   serving.allow_rigid_shrink = options.get<bool>("allow_rigid_shrink");
-  serving.strip = options.get<bool>("strip");
+  const auto& strip = options.get<std::string>("strip");
+  serving.strip = strip == "off" ? Strip::off : strip == "on" ? Strip::on : Strip::lagging;
   serving.warm_after_eviction = options.get<bool>("warm_after_eviction");
   serving.seed = seed;
   return serving;

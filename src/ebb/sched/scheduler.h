@@ -28,7 +28,8 @@ struct StepResult {
   std::vector<Decision> decisions;
   /// Jobs that began to wait and were not started by this step, with the reason; explain() tells it at any later time.
   std::vector<std::pair<JobId, Reason>> reasons;
-  /// When the policy wants to decide even if nothing happens before; stands until the next tick.
+  /// When the policy wants to decide, or a replica falls asleep whose GPUs a waiting job could use, even if nothing
+  /// happens before; stands until the next tick.
   std::optional<Time> next_wake_at;
   /// When services want to be looked after (by a Timer event, no tick) even if nothing happens before.
   std::optional<Time> serve_at;
@@ -69,7 +70,8 @@ class Scheduler {
   void tell_policy(const Event& event, Time now);
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
-  void yield_sleepers(Turn& turn) const;
+  bool yield_sleepers(Turn& turn, bool free_counts) const;
+  std::optional<Time> next_sleeper(Time now) const;
 
   SchedulerConfig config_;
   State state_;

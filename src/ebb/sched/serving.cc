@@ -31,7 +31,10 @@ std::optional<Duration> Serving::keep_alive(ServiceId service, std::uint32_t hit
     case KeepAlive::none:
       return std::nullopt;
     case KeepAlive::constants:
-      return scaled(std::min(options_.base + options_.bonus * std::min(hits, 1'000'000U), options_.limit));
+      if (options_.bonus > Duration(0) && hits >= (options_.limit - options_.base) / options_.bonus) {
+        return scaled(options_.limit);
+      }
+      return scaled(std::min(options_.base + options_.bonus * hits, options_.limit));
     case KeepAlive::learned:
       break;
   }
@@ -39,7 +42,7 @@ std::optional<Duration> Serving::keep_alive(ServiceId service, std::uint32_t hit
   std::vector<Duration> gaps(arrivals_[service].gaps.begin(), arrivals_[service].gaps.end());
   const auto at = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() * 9 / 10);
   std::nth_element(gaps.begin(), at, gaps.end());
-  return std::clamp(*at, std::min(options_.base, options_.limit), scaled(options_.limit));
+  return std::clamp(*at, scaled(std::min(options_.base, options_.limit)), scaled(options_.limit));
 }
 
 void Serving::run(Turn& turn, bool place) {
@@ -54,8 +57,8 @@ void Serving::run(Turn& turn, bool place) {
   std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
-  const auto jobs = static_cast<GpuCount>(
-      std::max<std::size_t>(state.active_count() + state.waiting_tasks().size() + state.live_replicas().size(), 1));
+  // Training jobs, replicas, and what waits for one: at least one.
+  const auto jobs = static_cast<GpuCount>(state.active_count() + pending.size() + state.live_replicas().size());
   const GpuCount total = state.capacity().total_gpus();
   turn.estimator().set_fair_share((total + jobs - 1) / jobs);
   GpuFinder finder(turn, random_);

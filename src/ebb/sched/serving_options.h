@@ -20,7 +20,14 @@ enum class Reclaim : std::uint8_t {
 enum class KeepAlive : std::uint8_t {
   none,       ///< not at all: it is stopped
   constants,  ///< min(base + bonus x hits, limit) x factor
-  learned,    ///< nine of ten gaps between the last arrivals at the service, within base and limit x factor
+  learned,    ///< nine of ten gaps between the last arrivals at the service, within (base and limit) x factor
+};
+
+/// Whether training leaves every node that hosts a replica, at every decision.
+enum class Strip : std::uint8_t {
+  off,
+  on,
+  lagging,  ///< also nodes whose replica ends at this very moment
 };
 
 struct ServingOptions {
@@ -30,9 +37,9 @@ struct ServingOptions {
   Duration base = std::chrono::seconds(30);
   Duration bonus = std::chrono::seconds(15);
   Duration limit = std::chrono::seconds(120);
-  bool place_at_ticks = true;        ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
-  bool allow_rigid_shrink = false;   ///< reclaim may take single GPUs of rigid gangs
-  bool strip = false;                ///< training leaves every node that hosts a replica, at every decision
+  bool place_at_ticks = true;       ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
+  bool allow_rigid_shrink = false;  ///< reclaim may take single GPUs of rigid gangs
+  Strip strip = Strip::off;
   bool warm_after_eviction = false;  ///< a replica evicted at a tick is warm until the next step between ticks
   std::uint64_t seed = 1;            ///< of Reclaim::random
 };

@@ -92,7 +92,8 @@ Result<void> State::apply(const JobSubmitted& e, Time now) {
 Result<void> State::apply(const JobStarted& e, Time now) {
   EBB_RETURN_IF_ERROR(require_job(e.job, "start"));
   JobState& job = jobs_[e.job];
-  EBB_RETURN_IF_ERROR(require_phase(e.job, "start", job.phase == JobPhase::starting && job.promised == 0));
+  EBB_RETURN_IF_ERROR(
+      require_phase(e.job, "start", job.training() && job.phase == JobPhase::starting && job.promised == 0));
   job.phase = JobPhase::running;
   --starting_;
   std::erase(launchable_, Holder::job(e.job));
@@ -415,9 +416,8 @@ Result<void> State::apply(const Resize& d, Time now) {
     gpus_held_ += job.gpus;
     job.departing = std::move(changes[i].departing);
     job.arriving = std::move(changes[i].arriving);
-    job.progress = job.progress_until(now);
-    job.useful_since = std::max(job.useful_since, now);
     settle(job, now);
+    job.told_at = now;
     job.phase = JobPhase::resizing;
     ++job.resizes;
     if (job.departing.empty() && job.promised == 0) launchable_.push_back(Holder::job(d.targets[i].job));
@@ -430,6 +430,7 @@ Result<void> State::apply(const Preempt& d, Time now) {
   JobState& job = jobs_[d.job];
   EBB_RETURN_IF_ERROR(require_phase(d.job, "decision to preempt", job.phase == JobPhase::running && job.training()));
   settle(job, now);
+  job.told_at = now;
   job.phase = JobPhase::stopping;
   ++job.preemptions;
   capacity_.begin_release(job.allocation);

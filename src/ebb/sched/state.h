@@ -56,6 +56,7 @@ struct JobState {
   Time held_since{};     ///< while it holds GPUs: when the present incarnation was started
   Time productive_at{};  ///< while it runs: when useful work goes on after its last start or resize
   Time useful_since{};   ///< while it runs: from when `progress` grows with `speed`
+  Time told_at{};        ///< while resizing or stopping: when it was told to; it has done nothing useful since
   double speed = 1;      ///< useful seconds a second, as last reported
   std::optional<Time> end;
   Duration pending{};                       ///< waiting, over all closed waits
@@ -75,6 +76,8 @@ struct JobState {
   bool holds() const { return phase >= JobPhase::starting && phase <= JobPhase::stopping; }
   /// Its processes exist.
   bool incarnate() const { return phase >= JobPhase::running && phase <= JobPhase::stopping; }
+  /// It was told to give up GPUs or to move.
+  bool changes() const { return phase == JobPhase::resizing || phase == JobPhase::stopping; }
   /// Time it held its GPUs, up to now.
   Duration held_until(Time now) const { return incarnate() ? held + (now - held_since) : held; }
   GpuNanoseconds gpu_time_until(Time now) const {
@@ -87,6 +90,7 @@ struct JobState {
   }
   /// Useful run time done, up to now.
   Duration progress_until(Time now) const {
+    if (changes()) now = std::min(now, told_at);
     if (!incarnate() || now <= useful_since) return progress;
     const Duration since = now - useful_since;
     if (speed == 1) return progress + since;

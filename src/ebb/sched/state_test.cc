@@ -2,43 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "ebb/sched/test_cluster.h"
+#include "ebb/sched/test_fold.h"
 
 namespace ebb::sched {
 namespace {
 
-class Fold : public ::testing::Test {
+class Fold : public FoldTest {
  protected:
-  void ok(const Event& event, int t) {
-    const auto folded = state_.fold(event, at(t));
-    ASSERT_TRUE(folded) << folded.error().message;
-    consistent();
-  }
-  void ok(const Decision& decision, int t) {
-    const auto folded = state_.fold(decision, at(t));
-    ASSERT_TRUE(folded) << folded.error().message;
-    consistent();
-  }
-  template <typename What>
-  void refused(const What& what, int t, const std::string& part) {
-    const auto folded = state_.fold(what, at(t));
-    ASSERT_FALSE(folded);
-    EXPECT_EQ(folded.error().code, ErrorCode::internal);
-    EXPECT_NE(folded.error().message.find(part), std::string::npos) << folded.error().message;
-    consistent();
-  }
-  void consistent() const {
-    const auto checked = check_invariants(state_);
-    ASSERT_TRUE(checked) << checked.error().message;
-  }
-  void submit(JobId id, GpuCount gpus, int t = 0) { ok(Event(JobSubmitted{id, test_job(gpus)}), t); }
-  void run(JobId id, const Allocation& allocation, int t) {
-    ok(Decision(Start{id, allocation}), t);
-    state_.clear_launchable();
-    ok(Event(JobStarted{id, at(t)}), t);
-  }
-
-  State state_{test_cluster(2, 4)};
+  Fold() : FoldTest(test_cluster(2, 4)) {}
 };
 
 TEST_F(Fold, AccountsForALifeWithAPreemption) {

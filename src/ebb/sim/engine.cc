@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include "ebb/base/check.h"
 #include "ebb/perf/queueing.h"
@@ -55,12 +56,14 @@ void Engine::plan_demand() {
     const ServiceSpec& spec = workload_.services[id].spec;
     const auto most =
         static_cast<std::int32_t>(std::max(1, 2 * state().capacity().total_gpus() / std::max(spec.gpus, 1)));
+    std::map<double, std::int32_t> known;  // rates come again, day by day
     for (const RatePoint& point : workload_.services[id].requests) {
-      const std::int32_t replicas =
-          point.requests_per_s > 0
-              ? perf::mdc_replicas(point.requests_per_s, spec.service_time, spec.target_latency, spec.percentile, most)
-              : 0;
-      demand_.push_back({point.at, id, replicas, point.requests_per_s});
+      const auto [found, is_new] = known.try_emplace(point.requests_per_s, 0);
+      if (is_new && point.requests_per_s > 0) {
+        found->second =
+            perf::mdc_replicas(point.requests_per_s, spec.service_time, spec.target_latency, spec.percentile, most);
+      }
+      demand_.push_back({point.at, id, found->second, point.requests_per_s});
     }
   }
   std::sort(demand_.begin(), demand_.end(),
@@ -88,6 +91,10 @@ void Engine::fill(SimResult& result) const {
 
 std::optional<Time> Engine::next_time() {
   if (gave_up_) return std::nullopt;
+  if (options_.end_with_jobs && arrived_ == workload_.jobs.size() && state().active_count() == 0 &&
+      state().active_tasks() == 0) {
+    return std::nullopt;
+  }
   while (!ends_.empty() && !is_due(ends_.top())) ends_.pop();  // of incarnations that were stopped
   while (!confirmations_.empty() && is_void(confirmations_.top())) confirmations_.pop();
   std::optional<Time> next;
@@ -196,6 +203,25 @@ std::uint64_t Engine::stamp_of(const Event& event) const {
   return 0;
 }
 
+// Whether a fault of this very moment makes a confirmation void.
+bool Engine::is_broken(const Event& confirmed) const {
+  const auto any_in_batch = [&](const auto& test) { return std::any_of(batch_.begin(), batch_.end(), test); };
+  const auto of_job = [&](JobId id) {
+    return any_in_batch([&](const Event& event) {
+      const auto* failed = std::get_if<JobFailed>(&event);
+      return failed != nullptr && failed->job == id;
+    });
+  };
+  if (const auto* stopped = std::get_if<JobStopped>(&confirmed)) return of_job(stopped->job);
+  if (const auto* shrunk = std::get_if<JobShrunk>(&confirmed)) return of_job(shrunk->job);
+  if (const auto* failed = std::get_if<JobFailed>(&confirmed)) return of_job(failed->job);
+  const auto* ready = std::get_if<ReplicaReady>(&confirmed);
+  return ready != nullptr && any_in_batch([&](const Event& event) {
+           const auto* lost = std::get_if<ReplicaStopped>(&event);
+           return lost != nullptr && lost->replica == ready->replica;
+         });
+}
+
 // Nothing but replicas that become ready: no business of the scheduler.
 bool Engine::is_quiet(Time now, bool tick) const {
   const bool due = tick || (arrived_ < workload_.jobs.size() && workload_.jobs[arrived_].submit == now) ||
@@ -213,6 +239,7 @@ Result<void> Engine::batch(Time now) {
   now_ = now;
   batch_.clear();
   const std::size_t arrived_before = arrived_;
+  const std::size_t demand_before = demand_taken_;
   const std::uint64_t done_before = jobs_done_;
   const bool idle = (state().holding_count() == 0 && state().active_tasks() == 0) || now == last_batch_;
   last_batch_ = now;
@@ -222,17 +249,16 @@ Result<void> Engine::batch(Time now) {
   const bool quiet = is_quiet(now, tick);
   if (!quiet) {
     take_ends();
-    if (tick || serves()) {
-      advance_training();
-      report_training();
-    }
+    // Whoever a fault breaks has run until then.
+    if (tick || serves() || faults_.next() == now) advance_training();
+    if (tick || serves()) report_training();
   }
   take_faults();
   for (; !answers_.empty() && answers_.top().at == now; answers_.pop()) batch_.emplace_back(answers_.top().plan);
   while (!confirmations_.empty() && confirmations_.top().at == now) {
     Confirmation confirmation = confirmations_.top();
     confirmations_.pop();
-    if (is_void(confirmation)) continue;
+    if (is_void(confirmation) || is_broken(confirmation.event)) continue;
     if (const auto* ready = std::get_if<ReplicaReady>(&confirmation.event)) {
       if (const auto task = state().replica(ready->replica).task) start_task(*task, now);
     }
@@ -241,7 +267,8 @@ Result<void> Engine::batch(Time now) {
   }
   take_demand();
   take_arrivals();
-  idle_batches_ = idle && jobs_done_ == done_before && arrived_ == arrived_before ? idle_batches_ + 1 : 0;
+  const bool nothing_new = jobs_done_ == done_before && arrived_ == arrived_before && demand_taken_ == demand_before;
+  idle_batches_ = idle && nothing_new ? idle_batches_ + 1 : 0;
   changed_since_tick_ = changed_since_tick_ || !batch_.empty();
   if (tick) {
     batch_.emplace_back(Tick{});
@@ -482,7 +509,6 @@ Result<void> Engine::carry_out() {
 void Engine::obey(const Decision& decision) {
   if (const auto* preempt = std::get_if<Preempt>(&decision)) {
     const JobId id = preempt->job;
-    if (processes_[id]) processes_[id]->keep();
     const Duration kept = processes_[id] ? processes_[id]->progress() : state().job(id).progress_until(now_);
     count_stop(id, kept);
     stop_training(id, JobStopped{id, kept});
@@ -552,7 +578,7 @@ void Engine::launch_job(JobId id) {
   const Duration cost = charged ? options_.resize_cost.of(costs, starts ? 0 : gpus_before_[id], job.gpus) : Duration(0);
   // One sum at a time, each far inside 64 bits; beyond the end of time the run ends with an error.
   const Time productive_at = std::min(now_ + cost, kEndOfTime);
-  const Duration progress = process != nullptr ? process->progress() : job.progress;
+  const Duration progress = process != nullptr ? process->progress() : job.progress_until(now_);
   if (starts) {
     batch_.emplace_back(JobStarted{id, productive_at});
   } else {
@@ -583,6 +609,7 @@ void Engine::run_plain(JobId id, Time productive_at, Duration progress) {
   report.progress = progress;
   report.speed = static_cast<double>(job.gpus) / job.spec.gpus;
   report.fraction_done = job.spec.run_time > Duration(0) ? to_seconds(progress) / to_seconds(job.spec.run_time) : 0;
+  report.steps_done = to_seconds(progress) * job.spec.gpus;  // a step takes one GPU one second
   report.most_gpus = std::max(job.report ? job.report->most_gpus : 0, job.gpus);
   batch_.emplace_back(report);
 }
@@ -614,10 +641,13 @@ Duration Engine::surviving_progress(JobId id) {
   const auto& interval = options_.faults.checkpoint_interval;
   if (processes_[id]) {
     TrainingProcess& process = *processes_[id];
+    // A gang that did not run yet, or was killed before it was gone, has nothing more to lose.
+    if (!job.incarnate() || !process.placed()) return process.progress();
+    const Time until = job.changes() ? job.told_at : now_;
     if (!interval) {
       process.fall_back();
-    } else if (now_ > job.productive_at) {
-      process.lose(to_seconds((now_ - job.productive_at) % *interval));
+    } else if (until > job.productive_at && *interval > Duration(0)) {
+      process.lose(to_seconds((until - job.productive_at) % *interval));
     }
     process.place({});
     return process.progress();

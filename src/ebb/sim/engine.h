@@ -79,6 +79,8 @@ class Engine {
   std::uint64_t stamp_of(const Event& event) const;
   bool is_void(const Confirmation& confirmation) const { return stamp_of(confirmation.event) != confirmation.stamp; }
 
+  bool is_broken(const Event& confirmed) const;
+
   Result<void> batch(Time now);
   bool is_quiet(Time now, bool tick) const;
   void take_ends();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 
 #include "ebb/perf/queueing.h"
 
@@ -16,6 +18,37 @@ namespace {
 
 double gpu_seconds_of(sched::GpuNanoseconds time) {
   return static_cast<double>(time) / 1e9;
+}
+
+/// Replicas that are wanted now, by service: for its demand, and one a task.
+std::vector<std::int64_t> wanted_replicas(const State& state) {
+  std::vector<std::int64_t> wanted;
+  for (const sched::ServiceState& service : state.services()) wanted.push_back(service.demand);
+  for (const JobId task : state.waiting_tasks()) {
+    ++wanted[*state.find_service(state.job(task).spec.application)];
+  }
+  for (const ReplicaId replica : state.live_replicas()) {
+    if (state.replica(replica).task) ++wanted[state.replica(replica).service];
+  }
+  return wanted;
+}
+
+/// Whether so many replicas fit into the GPUs of these nodes, the largest ones placed first.
+bool fit(const State& state, std::vector<std::int64_t> wanted, std::vector<GpuCount> nodes) {
+  std::vector<ServiceId> order(wanted.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto gpus_of = [&](ServiceId id) { return state.services()[id].spec.gpus; };
+  std::sort(order.begin(), order.end(),
+            [&](ServiceId a, ServiceId b) { return gpus_of(a) != gpus_of(b) ? gpus_of(a) > gpus_of(b) : a < b; });
+  for (const ServiceId id : order) {
+    for (GpuCount& left : nodes) {
+      const auto here = static_cast<GpuCount>(std::min<std::int64_t>(wanted[id], left / gpus_of(id)));
+      left -= here * gpus_of(id);
+      wanted[id] -= here;
+    }
+    if (wanted[id] > 0) return false;
+  }
+  return true;
 }
 
 // When the first job or the first demand of a service comes.
@@ -32,6 +65,15 @@ Time start_of(const Workload& workload) {
 std::size_t training_jobs_of(const Workload& workload) {
   return static_cast<std::size_t>(std::count_if(workload.jobs.begin(), workload.jobs.end(),
                                                 [](const JobSpec& job) { return job.kind == JobKind::training; }));
+}
+
+// GPUs that training has without lending.
+GpuCount own_gpus(const sched::Capacity& capacity) {
+  GpuCount gpus = 0;
+  for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
+    if (!capacity.in_serving_pool(n)) gpus += capacity.spec().nodes[n].gpus;
+  }
+  return gpus;
 }
 
 }  // namespace
@@ -83,7 +125,12 @@ void Recorder::advance(const State& state, Time now) {
     requests_ += load.rate * seconds;
     requests_in_target_ += load.rate * seconds * load.share;
   }
-  active_seconds_ += static_cast<double>(state.active_count()) * to_seconds(now - last_);
+  if (state.gpus_lent() > 0) {
+    const GpuCount net = std::min(state.gpus_lent(), state.gpus_held() - own_gpus(state.capacity()));
+    net_lent_ += std::max(net, 0) * seconds;
+  }
+  active_seconds_ += static_cast<double>(state.active_count()) * seconds;
+  if (excess_.now) excess_.seconds += seconds;
   last_ = now;
 }
 
@@ -131,7 +178,39 @@ void Recorder::replica_launched(ReplicaId replica, Time now) {
   reclaiming_.erase(found);
 }
 
+// Looked at only while something lacks a replica: else all of them found a place.
+void Recorder::note_excess(const State& state) {
+  excess_.now = false;
+  bool lacks = !state.waiting_tasks().empty();
+  for (const sched::ServiceState& service : state.services()) lacks = lacks || service.demand > service.serving;
+  if (!lacks) return;
+  const sched::Capacity& capacity = state.capacity();
+  std::vector<GpuCount> nodes;
+  GpuCount all = 0;
+  for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
+    const bool serves = (capacity.serving_groups() >> capacity.free().group_of(n) & 1) != 0;
+    if (!serves || !capacity.up(n) || capacity.draining(n)) continue;
+    nodes.push_back(capacity.spec().nodes[n].gpus);
+    all += nodes.back();
+  }
+  std::vector<std::int64_t> wanted = wanted_replicas(state);
+  std::int64_t needed = 0;
+  for (ServiceId id = 0; id < wanted.size(); ++id) needed += wanted[id] * state.services()[id].spec.gpus;
+  if (needed <= all && fit(state, std::move(wanted), std::move(nodes))) return;
+  excess_.now = true;
+  if (needed > excess_.peak) {
+    excess_.peak = static_cast<GpuCount>(std::min<std::int64_t>(needed, std::numeric_limits<GpuCount>::max()));
+    excess_.capacity = all;
+  }
+  excess_.waited.resize(state.jobs().size());
+  for (const JobId task : state.waiting_tasks()) {
+    excess_.tasks += excess_.waited[task] ? 0 : 1;
+    excess_.waited[task] = true;
+  }
+}
+
 void Recorder::batch_done(const State& state, Time now) {
+  note_excess(state);
   gpus_in_use_.set(now, static_cast<double>(state.gpus_occupied()));
   queue_length_.set(now, static_cast<double>(state.waiting_count()));
   gpus_serving_.set(now, static_cast<double>(state.gpus_serving()));
@@ -162,6 +241,8 @@ void Recorder::fill(const State& state, Time now, SimResult& result) const {
     record.restarts = job.restarts();
     if (job.phase == JobPhase::rejected) {
       record.reason = to_string(ReasonCode::impossible);
+    } else if (!job.training() && job.phase == JobPhase::waiting) {
+      record.reason = to_string(ReasonCode::no_capacity);
     } else if (waited_for_[id] > 0) {
       record.reason = to_string(static_cast<ReasonCode>(waited_for_[id] - 1));
     }
@@ -251,6 +332,18 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
   loans.reclaim_p50_s = reclaims.p50_s;
   loans.reclaim_p99_s = reclaims.p99_s;
   loans.forced = forced_;
+  if (excess_.seconds > 0) {
+    result.summary.warnings.push_back(
+        fmt::format("inference needed more than the GPUs that may serve for {:.6g} s: up to {} GPUs where there were {}"
+                    "; {} tasks waited meanwhile",
+                    excess_.seconds, excess_.peak, excess_.capacity, excess_.tasks));
+  }
+  if (forced_ > 0) {
+    result.summary.warnings.push_back(
+        fmt::format("{} times a job took longer than reclaim_bound to give GPUs back and was killed: it lost what it "
+                    "had done since its last checkpoint",
+                    forced_));
+  }
 }
 
 void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) const {
@@ -265,6 +358,7 @@ void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) c
   const auto all = static_cast<sched::GpuNanoseconds>((now - start_).count()) * state.capacity().total_gpus();
   by_state.idle = gpu_seconds_of(all - times.training - times.starting - times.serving - times.protect - times.sleep);
   result.summary.loans.gpu_seconds = gpu_seconds_of(times.lent);
+  result.summary.loans.net_gpu_seconds = net_lent_;
 }
 
 }  // namespace ebb::sim

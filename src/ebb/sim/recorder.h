@@ -52,6 +52,17 @@ class Recorder {
     bool known = false;      // share is that of rate and ready
   };
 
+  /// Demand for replicas that the GPUs which may serve cannot hold, even if all of them served.
+  struct Excess {
+    bool now = false;
+    double seconds = 0;        // it lasted so long in all
+    GpuCount peak = 0;         // the most GPUs that were needed
+    GpuCount capacity = 0;     // what there was then
+    std::vector<bool> waited;  // by job: a task that waited meanwhile
+    std::uint64_t tasks = 0;   // of `waited`
+  };
+
+  void note_excess(const sched::State& state);
   void fill_inference(const sched::State& state, SimResult& result) const;
   void fill_gpu_times(const sched::State& state, Time now, SimResult& result) const;
 
@@ -64,6 +75,8 @@ class Recorder {
   std::map<ReplicaId, Time> reclaiming_;  // replicas that wait for GPUs of training, since when
   std::vector<double> reclaim_s_;
   std::uint64_t forced_ = 0;
+  Excess excess_;
+  double net_lent_ = 0;  // GPU-seconds of training beyond the GPUs outside the serving pool
   History history_;
   double active_seconds_ = 0;             // integral of the number of active jobs
   std::vector<double> active_at_submit_;  // by job: the integral when it was submitted

@@ -4,13 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "ebb/base/check.h"
-#include "ebb/base/embedded.h"
+#include "ebb/sim/page.h"
 #include "ebb/sim/report_data.h"
-
-namespace ebb::embedded {
-extern const std::span<const EmbeddedFile> report_files;
-}
 
 namespace ebb::sim {
 
@@ -18,7 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSeriesDigits = 4;
 constexpr int kCurveDigits = 5;
 constexpr int kTimeDigits = 8;
 
@@ -60,35 +54,21 @@ Json json_of(const GpuSeconds& g) {
           {"protected", g.protected_}, {"sleeping", g.sleeping}, {"idle", g.idle}};
 }
 
-// "12" instead of "12.0": a third of the bytes of a busy series.
-Json number(double value, int digits) {
-  const double rounded = round_significant(value, digits);
-  if (std::abs(rounded) < 1e15 && rounded == std::trunc(rounded)) return static_cast<std::int64_t>(rounded);
-  return rounded;
-}
-
 // By job: name, when it begins, and for each span its end, its GPUs and (of a wait) its reason.
 Json json_of(const std::vector<JobHistory>& histories, const std::vector<JobRecord>& jobs) {
   Json all = Json::array();
   for (const JobHistory& history : histories) {
     Json spans = Json::array();
     for (const JobSpan& span : history.spans) {
-      spans.push_back(number(to_seconds(span.to.time_since_epoch()), kTimeDigits));
+      spans.push_back(short_number(to_seconds(span.to.time_since_epoch()), kTimeDigits));
       spans.push_back(span.gpus);
       spans.push_back(span.reason ? Json(to_string(*span.reason)) : Json(0));
     }
     all.push_back({jobs[history.job].name,
-                   number(to_seconds(history.spans.front().from.time_since_epoch()), kTimeDigits), std::move(spans)});
+                   short_number(to_seconds(history.spans.front().from.time_since_epoch()), kTimeDigits),
+                   std::move(spans)});
   }
   return all;
-}
-
-Json json_of(const Series& s) {
-  Json values = Json::array();
-  for (const double v : s.values) values.push_back(number(v, kSeriesDigits));
-  return {{"start_s", to_seconds(s.start.time_since_epoch())},
-          {"bucket_s", to_seconds(s.bucket)},
-          {"values", std::move(values)}};
 }
 
 Json json_of(const Cdf& cdf) {
@@ -128,10 +108,10 @@ Json json_of(const SimResult& run, bool with_histories) {
           {"gpu_seconds_by_state", json_of(run.summary.gpu_seconds_by_state)},
           {"jct", json_of(jct_cdf(run))},
           {"pending", json_of(pending_cdf(run))},
-          {"gpus_in_use", json_of(run.gpus_in_use)},
-          {"queue_length", json_of(run.queue_length)},
-          {"gpus_serving", any(run.gpus_serving) ? json_of(run.gpus_serving) : Json()},
-          {"gpus_lent", any(run.gpus_lent) ? json_of(run.gpus_lent) : Json()},
+          {"gpus_in_use", series_json(run.gpus_in_use)},
+          {"queue_length", series_json(run.queue_length)},
+          {"gpus_serving", any(run.gpus_serving) ? series_json(run.gpus_serving) : Json()},
+          {"gpus_lent", any(run.gpus_lent) ? series_json(run.gpus_lent) : Json()},
           {"histories", with_histories && !run.histories_left_out ? json_of(run.histories, run.jobs) : Json()}};
 }
 
@@ -167,77 +147,18 @@ Json page_data(std::span<const SimResult> results, const ReportOptions& options)
           {"views", std::move(views)}, {"runs", std::move(runs)},    {"warnings", std::move(warnings)}};
 }
 
-/// JSON that can stand inside a script element: "<" only as an escape, so no tag and no comment can start in it.
-std::string script_safe(const Json& json) {
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(text.size());
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-/// Text as the content of an HTML element. Through JSON and back, to get the same treatment of broken UTF-8.
-std::string html_text(const std::string& text) {
-  const std::string valid =
-      Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
-  std::string safe;
-  for (const char c : valid) {
-    switch (c) {
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '&':
-        safe += "&amp;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string_view file(std::string_view name) {
-  const EmbeddedFile* found = find_embedded(embedded::report_files, name);
-  EBB_CHECK(found != nullptr);
-  return found->bytes;
-}
-
 /// What stands for {{name}} in the template.
 std::string part(std::string_view name, std::span<const SimResult> results, const ReportOptions& options) {
   if (name == "title") return html_text(options.title);
   if (name == "data") return script_safe(page_data(results, options));
-  return std::string(file(name));
+  return std::string(page_file(name));
 }
 
 }  // namespace
 
 Result<std::string> render_report(std::span<const SimResult> results, const ReportOptions& options) {
   if (results.empty()) return fail(ErrorCode::invalid_argument, "report: there is no run to report on");
-  // One pass over the template: what is put in is never looked at again.
-  std::string_view rest = file("template.html");
-  std::string page;
-  while (true) {
-    const std::size_t open = rest.find("{{");
-    page += rest.substr(0, open);
-    if (open == std::string_view::npos) return page;
-    rest.remove_prefix(open + 2);
-    const std::size_t close = rest.find("}}");
-    EBB_CHECK(close != std::string_view::npos);
-    page += part(rest.substr(0, close), results, options);
-    rest.remove_prefix(close + 2);
-  }
+  return fill_template(page_file("template.html"), [&](std::string_view name) { return part(name, results, options); });
 }
 
 }  // namespace ebb::sim

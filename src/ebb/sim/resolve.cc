@@ -28,6 +28,13 @@ Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCoun
     return fail(ErrorCode::invalid_argument, "job '{}' asks for batches of {} samples; '{}' trains with at most {}",
                 job.name, job.batch_size, job.application, batch.largest);
   }
+  if (batch.largest / job.smallest() < batch.local_min) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "job '{}' runs on at least {} GPUs with at least {} samples on each, but '{}' trains with at most {} in "
+        "all: no number of GPUs fits",
+        job.name, job.smallest(), batch.local_min, job.application, batch.largest);
+  }
   if (job.sizing != Sizing::rigid && job.max_gpus == 0) {
     const GpuCount fed = std::max(batch.largest / std::max(batch.local_min, 1), 1);
     const GpuCount own = profile->max_gpus() > 0 ? std::min(fed, profile->max_gpus()) : fed;

@@ -122,7 +122,7 @@ std::vector<std::string> oracle_warnings(const sched::PolicyInfo& info, const Wo
   return {};
 }
 
-void warn_of_missing_jobs(SimResult& result) {
+void warn_of_missing_jobs(bool services, SimResult& result) {
   const auto rejected =
       static_cast<std::uint64_t>(std::count_if(result.jobs.begin(), result.jobs.end(), [](const JobRecord& job) {
         return job.reason == to_string(ReasonCode::impossible);
@@ -132,9 +132,18 @@ void warn_of_missing_jobs(SimResult& result) {
     result.summary.warnings.push_back(
         fmt::format("{} of {} jobs are too large for the cluster and were left out", rejected, total));
   }
-  if (const std::uint64_t stranded = result.summary.jobs_impossible - rejected; stranded > 0) {
+  const auto unserved =
+      static_cast<std::uint64_t>(std::count_if(result.jobs.begin(), result.jobs.end(), [](const JobRecord& job) {
+        return job.kind == JobKind::inference && !job.end;
+      }));
+  if (unserved > 0) {
+    result.summary.warnings.push_back(fmt::format(
+        "{} of {} jobs are inference tasks that were never served: no GPU that may serve came free", unserved, total));
+  }
+  if (const std::uint64_t stranded = result.summary.jobs_impossible - rejected - unserved; stranded > 0) {
     result.summary.warnings.push_back(
-        fmt::format("{} of {} jobs did not complete: nodes that they need never came back", stranded, total));
+        fmt::format("{} of {} jobs did not complete: nodes that they need never came back{}", stranded, total,
+                    services ? ", or services keep the GPUs" : ""));
   }
 }
 
@@ -230,6 +239,10 @@ Result<SimResult> simulate(const ClusterSpec& given_cluster, const Workload& giv
   EBB_ASSIGN_OR_RETURN(sched::Scheduler scheduler, make_scheduler(cluster, options, profiled, registry));
   const Duration quantum = quantum_of(options.time);
   EBB_RETURN_IF_ERROR(check_times(options, quantum));
+  if (!scheduler.config().serving.place_at_ticks && !options.round) {
+    return fail(ErrorCode::invalid_argument,
+                "--set place_at_ticks=false starts replicas between rounds only: give --round too");
+  }
   std::optional<Workload> changed;
   if (profiled) {
     changed = given;
@@ -281,7 +294,7 @@ Result<SimResult> simulate(const ClusterSpec& given_cluster, const Workload& giv
   result.summary.warnings.insert(result.summary.warnings.end(), oracle.begin(), oracle.end());
   engine.fill(result);
   warn_of_unnamed(cluster, workload, result);
-  warn_of_missing_jobs(result);
+  warn_of_missing_jobs(!workload.services.empty(), result);
   return result;
 }
 

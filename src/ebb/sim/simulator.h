@@ -41,6 +41,7 @@ struct SimOptions {
   spec::Faults faults;
   std::string trace_name;        ///< what reports call the workload; "" if it has no name
   bool skip_impossible = false;  ///< leave out jobs that the cluster can never hold, instead of an error
+  bool end_with_jobs = false;    ///< the run ends with its last job, whatever demand of services is left
 };
 
 /// Options of the simulator that --set takes beside those of the policy.

@@ -39,6 +39,7 @@ class TrainingProcess {
 
   /// The job is on these GPUs now (in the order of ranks), or on none.
   void place(const Allocation& allocation);
+  bool placed() const { return replicas_ > 0; }
   void set_interfered(bool interfered) { interfered_ = interfered; }
 
   /// Runs for so many seconds. If it completes within them, returns after how many.

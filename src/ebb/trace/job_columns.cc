@@ -90,7 +90,8 @@ Result<void> check_legal_sizes(const JobSpec& job) {
   return {};
 }
 
-Result<void> check_batch(const BatchLimits& batch) {
+Result<void> check_batch(const JobSpec& job) {
+  const BatchLimits& batch = job.batch;
   if (batch == BatchLimits{}) return {};
   if (batch.initial < 1 || batch.largest < 1 || batch.local_min < 1 || batch.local_max < 1) {
     return bad("batch_initial, batch_largest, batch_local_min and batch_local_max are given together, each at least 1");
@@ -100,6 +101,13 @@ Result<void> check_batch(const BatchLimits& batch) {
   }
   if (batch.local_max < batch.local_min) {
     return bad("batch_local_max {} is less than batch_local_min {}", batch.local_max, batch.local_min);
+  }
+  if (batch.largest / job.smallest() < batch.local_min) {
+    return bad("batch_largest {} is less than batch_local_min {} on each of {} GPUs: no number of GPUs fits",
+               batch.largest, batch.local_min, job.smallest());
+  }
+  if (job.batch_size > batch.largest) {
+    return bad("batch_size {} is more than batch_largest {}", job.batch_size, batch.largest);
   }
   return {};
 }
@@ -122,7 +130,7 @@ Result<void> check_sizes(const JobSpec& job) {
     return bad("min_gpus, max_gpus and gpu_step need the sizing moldable or elastic");
   }
   if (job.batch_size < 0) return bad("batch_size {} is negative", job.batch_size);
-  return check_batch(job.batch);
+  return check_batch(job);
 }
 
 }  // namespace ebb::trace

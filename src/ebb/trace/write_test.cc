@@ -69,7 +69,10 @@ void make_special(JobSpec& spec) {
   if (*rc::gen::arbitrary<bool>()) {
     const auto [initial, largest] = std::minmax({any_size(), any_size()});
     const auto [local_min, local_max] = std::minmax({any_size(), any_size()});
-    spec.batch = {initial, largest, local_min, local_max};
+    // The smallest size can be fed.
+    spec.batch = {initial, largest, std::min(local_min, std::max(largest / spec.smallest(), 1)), local_max};
+    if (largest < spec.smallest()) spec.batch.largest = spec.smallest();
+    spec.batch_size = std::min(spec.batch_size, spec.batch.largest);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "ebb/policies/deepboot/deepboot.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "ebb/policies/deepboot/placing.h"
@@ -36,6 +37,7 @@ class DeepBoot final : public Policy {
     deepboot::share_out(state, view, candidates, sizing_.exact, budget);
     commit_plan(turn, incremental_placement_ ? deepboot::place_incrementally(state, view, budget, order)
                                              : place_sizes(state, view, budget, order, Fill::packed));
+    for (const JobId job : view.jobs) wake_for(turn, job);
   }
 
   Reason explain(const State& state, JobId job, Time) const override {
@@ -43,6 +45,19 @@ class DeepBoot final : public Policy {
   }
 
  private:
+  // What a job that waits is worth grows with its age, most while that is short: drivers without rounds look again when
+  // it has doubled, a handful of times.
+  void wake_for(Turn& turn, JobId id) const {
+    constexpr double kGrown = 32;  // f is then 0.94 of what it will ever be
+    const JobState& job = turn.state().job(id);
+    if (job.phase != JobPhase::waiting || sizing_.change_penalty_s <= 0) return;
+    const double age = to_seconds(turn.now() - job.spec.submit);
+    if (age >= kGrown * sizing_.change_penalty_s * (job.restarts() + 1)) return;
+    const auto wait = static_cast<std::int64_t>(1e9 * std::max(age, sizing_.change_penalty_s));
+    const std::int64_t quantum = turn.quantum().count();
+    turn.wake_at(turn.now() + Duration((wait + quantum - 1) / quantum * quantum));
+  }
+
   void learn_cost(const State& state, JobId job, Time now) {
     if (sizing_.expected_cost) costs_.add(job, to_seconds(state.job(job).productive_at - now));
   }
@@ -69,7 +84,7 @@ void register_deepboot(Registry& registry) {
             "how the knapsack is solved: exactly, or by a fast choice within a bound of the optimum",
             {"exact", "incremental"}},
            {"place",
-            std::string("incremental"),
+            std::string("scratch"),
             "where a job is whose number of GPUs changes: placed from scratch (as in DeepBoot's simulator), or on the "
             "nodes that it has, unless others would be fewer",
             {"scratch", "incremental"}},

@@ -1,6 +1,7 @@
 #include "ebb/policies/deepboot/sizing.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <tuple>
 
@@ -18,6 +19,12 @@ constexpr double kLeastInterval = 60;
 
 double age_s(const JobState& job, Time now) {
   return to_seconds(now - job.spec.submit);
+}
+
+// The sizes that the fast solver considers: the present one, those next to it, and twice as many.
+bool looked_at(GpuCount gpus, GpuCount present, GpuCount step) {
+  const auto close = [&](GpuCount to) { return std::abs(gpus - to) < step; };
+  return close(present) || close(present - step) || close(present + step) || close(2 * present);
 }
 
 // Starts and resizes.
@@ -96,9 +103,11 @@ std::vector<Candidate> value_sizes(const State& state, Estimator& estimator, con
                               ? expected_factor((age_s(job, now) + mean_s) / (changes(job) + 1),
                                                 costs.expected(id, options.change_penalty_s))
                               : constant_factor(age_s(job, now), job.restarts(), options.change_penalty_s);
+    const GpuCount highest = std::min(sizes.most, view.total);
     std::vector<double>& value = candidate.values.value;
-    value.assign(static_cast<std::size_t>(std::min(sizes.most, view.total)), kNever);
-    for (GpuCount w = sizes.least; w <= std::min(sizes.most, view.total); w += sizes.step) {
+    value.assign(static_cast<std::size_t>(std::max(highest, 0)), kNever);
+    for (GpuCount w = sizes.least; w <= highest; w += sizes.step) {
+      if (!options.exact && present > 0 && !looked_at(w, present, sizes.step)) continue;
       const double speedup = estimator.speedup(state, id, estimator.packed_nodes(w), w);
       value[static_cast<std::size_t>(w) - 1] = w == present ? speedup : speedup * factor;
     }

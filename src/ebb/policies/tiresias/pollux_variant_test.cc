@@ -97,6 +97,7 @@ TEST(PolluxTiresias, AShrunkJobKeepsWhatItHasAndCountsInFull) {
   run.tick(0);
   ASSERT_EQ(run.sizes(), (Sizes{4, 0}));
   run.tell(JobSubmitted{2, task()}, 5);
+  run.tell(Timer{}, 5);
   EXPECT_EQ(run.sizes(), (Sizes{3, 0, 0}));
   run.tell(JobFinished{2, {}}, 10);
   run.tick(60);
