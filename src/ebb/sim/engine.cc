@@ -305,23 +305,27 @@ void Engine::advance(JobId id) {
   ends_.push({end, id});
 }
 
-void Engine::advance_training() {
-  std::vector<JobId> jobs = state().holding();
-  std::sort(jobs.begin(), jobs.end());
-  for (const JobId id : jobs) {
-    if (processes_[id] && !processes_[id]->done()) advance(id);
+// Jobs with a profile that hold GPUs and are not done, in order. Most runs have none: they pay nothing for it.
+std::vector<JobId> Engine::training_by_profile() const {
+  std::vector<JobId> jobs;
+  if (!has_profiles_) return jobs;
+  for (const JobId id : state().holding()) {
+    if (processes_[id] && !processes_[id]->done()) jobs.push_back(id);
   }
+  std::sort(jobs.begin(), jobs.end());
+  return jobs;
+}
+
+void Engine::advance_training() {
+  for (const JobId id : training_by_profile()) advance(id);
   for (const JobId id : completed_) finish(id, std::nullopt);
   completed_.clear();
 }
 
 // What running jobs have to say that is new.
 void Engine::report_training() {
-  std::vector<JobId> jobs = state().holding();
-  std::sort(jobs.begin(), jobs.end());
-  for (const JobId id : jobs) {
-    if (!processes_[id] || processes_[id]->done() || state().job(id).phase != JobPhase::running) continue;
-    if (!processes_[id]->has_news()) continue;
+  for (const JobId id : training_by_profile()) {
+    if (state().job(id).phase != JobPhase::running || !processes_[id]->has_news()) continue;
     batch_.emplace_back(processes_[id]->report());
     processes_[id]->told();
   }
@@ -355,6 +359,7 @@ void Engine::take_arrivals() {
                                        : nullptr;
     if (profile != nullptr) {
       processes_.back() = std::make_unique<TrainingProcess>(world_.training, *profile, spec, id);
+      has_profiles_ = true;
     }
     recorder_.submitted(id);
   }

@@ -84,6 +84,7 @@ class Engine {
   Result<void> batch(Time now);
   bool is_quiet(Time now, bool tick) const;
   void take_ends();
+  std::vector<JobId> training_by_profile() const;
   void advance_training();
   void advance(JobId id);
   void report_training();
@@ -132,6 +133,7 @@ class Engine {
   std::vector<Demand> demand_;  // in order of time
   std::size_t demand_taken_ = 0;
   bool has_tasks_ = false;
+  bool has_profiles_ = false;  // so far
   std::size_t services_added_ = 0;
   std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers_;
   std::optional<Time> wake_;
