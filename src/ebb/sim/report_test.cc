@@ -73,7 +73,7 @@ SimResult serving_sample(const std::string& label) {
   s.jobs_total += 12;
   s.jobs_completed += 10;
   s.inference = {12, 10, 1.5, 9.25, 1e6, 0.995};
-  s.loans = {7, 3600, 5, 2, 8, 1};
+  s.loans = {.count = 7, .gpu_seconds = 3600, .reclaims = 5, .reclaim_p50_s = 2, .reclaim_p99_s = 8, .forced = 1};
   s.gpu_seconds_by_state = {5000, 100, 50, 2000, 300, 400, 1000};
   run.gpus_serving = run.gpus_in_use;
   run.gpus_lent = run.queue_length;
