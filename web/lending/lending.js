@@ -40,7 +40,7 @@
         ? "The load was found by bisection; all figures are of runs at that load."
         : "No load within reach makes jobs wait as long as they run.");
     const cell = (e, text) => element("td", {}, e ? text(e.mean) : "–",
-      e && isRange(e) ? element("small", {}, ` ${text(e.low)} to ${text(e.high)}`) : "");
+      e && isRange(e) ? element("small", {}, ` ${text(Math.max(e.low, 0))} to ${text(e.high)}`) : "");
     const rows = [
       ["Mean completion time", h.jct_none_s, h.jct_lending_s, f.duration],
       ["Mean wait", h.wait_none_s, null, f.duration],

@@ -14,6 +14,7 @@
 #include "ebb/sim/lending_page.h"
 #include "ebb/sim/lending_study.h"
 #include "ebb/sim/output.h"
+#include "ebb/spec/cluster.h"
 #include "ebb/trace/rates.h"
 #include "ebb/version.h"
 
@@ -166,15 +167,14 @@ std::string json_text(const sim::LendingStudy& study) {
   return sim::lending_json(study).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Result<void> write_outputs(const sim::LendingStudy& study, OutputFolder& folder, const Context& context,
-                           double started) {
+Result<void> write_outputs(const sim::LendingStudy& study, const SimSetup& setup, OutputFolder& folder,
+                           const Context& context, double started) {
   EBB_RETURN_IF_ERROR(write_file_atomically(folder.file("lending.json"), json_text(study)));
   EBB_RETURN_IF_ERROR(sim::write_lending_cells(folder.file("cells.csv"), study));
   EBB_RETURN_IF_ERROR(sim::write_lending_runs(folder.file("runs.csv"), study));
-  const std::string& trace = study.day.settings.front().second;
-  EBB_RETURN_IF_ERROR(write_file_atomically(
-      folder.file("lending.html"), sim::render_lending(study, {fmt::format("{} on {}", trace, study.day.cluster),
-                                                               context.command_line, EBB_VERSION})));
+  const std::string title = fmt::format("{} on {}", setup.options.trace_name, spec::format_cluster(setup.cluster));
+  EBB_RETURN_IF_ERROR(write_file_atomically(folder.file("lending.html"),
+                                            sim::render_lending(study, {title, context.command_line, EBB_VERSION})));
   EBB_RETURN_IF_ERROR(write_run_json(folder, {&study.day, 1}, context, started));
   return folder.commit();
 }
@@ -196,7 +196,7 @@ Result<void> run_lending(const LendingFlags& flags, Context& context) {
     EBB_ASSIGN_OR_RETURN(study, sim::study_lending(setup.cluster, setup.workload, services, setup.options, options,
                                                    context.registry, [&](double share) { progress.update(share); }));
   }
-  if (folder) EBB_RETURN_IF_ERROR(write_outputs(study, *folder, context, started));
+  if (folder) EBB_RETURN_IF_ERROR(write_outputs(study, setup, *folder, context, started));
   if (flags.common.json) {
     context.print(json_text(study));
     return {};

@@ -62,6 +62,18 @@ TEST(Rates, PlacesEveryError) {
   EXPECT_THAT(error_of(""), StartsWith("r.csv: the file has no request rates"));
 }
 
+TEST(Rates, ShapesAreValuesInAnyUnit) {
+  const std::vector<RatePoint> points = {{Time(), 3}, {Time(std::chrono::hours(1)), 0.5}};
+  EXPECT_EQ(read_shape_text("s.csv", "start_s,value\n0,3\n3600,0.5\n").value(), points);
+  EXPECT_EQ(read_shape_text("s.csv", "start_s,requests_per_s\n0,3\n3600,0.5\n").value(), points);
+  EXPECT_EQ(read_shape_text("s.csv", "requests_per_s,start_s,value\n9,0,3\n9,3600,0.5\n").value(), points);
+  const auto error = [](const std::string& text) { return read_shape_text("s.csv", text).error().message; };
+  EXPECT_EQ(error("start_s,value\n0,-3\n"), "s.csv:2: column 'value': '-3' is outside 0 to 1000000000");
+  EXPECT_EQ(error("start_s,value\n0,\n"), "s.csv:2: column 'value': is empty; a number is needed");
+  EXPECT_EQ(error("start_s,x\n0,1\n"), "s.csv:1: the header lacks: value; it has: start_s, x");
+  EXPECT_EQ(error("start_s,value\n"), "s.csv: the file has no values; it needs the header start_s,value and a row");
+}
+
 TEST(Rates, WhatIsWrittenInFullReadsBackTheSame) {
   const bool holds = rc::check([] {
     std::vector<RatePoint> points;
