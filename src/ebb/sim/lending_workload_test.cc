@@ -142,7 +142,8 @@ TEST(LendingWorkload, DemandRepeatsUntilTheTailEnds) {
   const ClusterSpec cluster = cluster_of(2, 8);
   const Workload trace = trace_of(1);
   auto services = services_of();
-  services[0].demand.shape = make_shape("test", {{Time(), 1}, {Time(hours(6)), 4}, {Time(hours(18)), 2}}).value();
+  services[0].demand.shape =
+      make_shape("test", {{Time(), 1}, {Time(hours(6)), 4}, {Time(hours(18)), 2}, {Time(hours(21)), 2}}).value();
   const DemandPlan plan = plan_demand(cluster, services, 1).value();  // 2, 8 and 4 replicas
   const Workload workload =
       lending_workload(cluster, trace, services, plan, {.day_start = hours(7), .tail = hours(30)});
