@@ -43,7 +43,7 @@ class Driver {
       const auto& state = scheduler_.state().job(job);
       if (state.phase != sched::JobPhase::running || state.incarnations != incarnation) continue;
       now_ = std::max(at, now_);
-      events_.emplace_back(JobFinished{job});
+      events_.emplace_back(JobFinished{job, {}});
       break;
     }
     events_.emplace_back(submission());

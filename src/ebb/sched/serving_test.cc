@@ -33,6 +33,11 @@ class ServingTest : public ::testing::Test {
 
   // Decisions of a step without a tick.
   const std::vector<Decision>& step(std::vector<Event> events, int t) {
+    // Every batch that services could use ends with a Timer.
+    const bool timed = std::any_of(events.begin(), events.end(), [](const Event& event) {
+      return std::holds_alternative<Timer>(event) || std::holds_alternative<Tick>(event);
+    });
+    if (!timed) events.emplace_back(Timer{});
     const auto done = scheduler_->step(events, at(t), result_);
     EXPECT_TRUE(done) << done.error().message;
     const auto checked = check_invariants(state());

@@ -95,7 +95,7 @@ TEST(LendingWorkload, ABootstrapOfTheTrace) {
   const Workload trace = trace_of(200);
   const auto services = services_of();
   const DemandPlan plan = plan_demand(cluster, services, 1).value();
-  const Workload workload = lending_workload(cluster, trace, services, plan, {.load = 1.5, .seed = 7});
+  const Workload workload = lending_workload(cluster, trace, services, plan, {.load = 1.5, .seed = 7, .day_start = {}});
   ASSERT_EQ(workload.jobs.size(), 300U);
   std::set<std::string> names;
   std::map<std::string, JobSpec> originals;
@@ -124,7 +124,7 @@ TEST(LendingWorkload, SameSeedSameWorkloadAndLoadsAreNested) {
   const auto services = services_of();
   const DemandPlan plan = plan_demand(cluster, services, 1).value();
   const auto draw = [&](double load, std::uint64_t seed) {
-    return lending_workload(cluster, trace, services, plan, {.load = load, .seed = seed});
+    return lending_workload(cluster, trace, services, plan, {.load = load, .seed = seed, .day_start = {}});
   };
   const Workload one = draw(1, 3);
   EXPECT_EQ(one.jobs, draw(1, 3).jobs);
@@ -142,7 +142,8 @@ TEST(LendingWorkload, DemandRepeatsUntilTheTailEnds) {
   const ClusterSpec cluster = cluster_of(2, 8);
   const Workload trace = trace_of(1);
   auto services = services_of();
-  services[0].demand.shape = make_shape("test", {{Time(), 1}, {Time(hours(6)), 4}, {Time(hours(18)), 2}}).value();
+  services[0].demand.shape =
+      make_shape("test", {{Time(), 1}, {Time(hours(6)), 4}, {Time(hours(18)), 2}, {Time(hours(21)), 2}}).value();
   const DemandPlan plan = plan_demand(cluster, services, 1).value();  // 2, 8 and 4 replicas
   const Workload workload =
       lending_workload(cluster, trace, services, plan, {.day_start = hours(7), .tail = hours(30)});

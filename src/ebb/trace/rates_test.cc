@@ -70,7 +70,7 @@ TEST(Rates, ShapesAreValuesInAnyUnit) {
   const auto error = [](const std::string& text) { return read_shape_text("s.csv", text).error().message; };
   EXPECT_EQ(error("start_s,value\n0,-3\n"), "s.csv:2: column 'value': '-3' is outside 0 to 1000000000");
   EXPECT_EQ(error("start_s,value\n0,\n"), "s.csv:2: column 'value': is empty; a number is needed");
-  EXPECT_EQ(error("start_s,x\n0,1\n"), "s.csv:1: the header lacks: value; it has: start_s, x");
+  EXPECT_EQ(error("start_s,x\n0,1\n"), "s.csv:1: the header lacks: value; it has: 'start_s', 'x'");
   EXPECT_EQ(error("start_s,value\n"), "s.csv: the file has no values; it needs the header start_s,value and a row");
 }
 
