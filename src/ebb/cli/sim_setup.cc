@@ -77,8 +77,9 @@ Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& p
   const std::string cost =
       !flags.resize_cost.empty() ? flags.resize_cost : base.resize_cost.value_or(flags.defaults.resize_cost);
   EBB_ASSIGN_OR_RETURN(options.resize_cost, named("--resize-cost", perf::ResizeCost::parse(cost)));
-  const std::string lending =
-      !flags.lending.empty() ? flags.lending : base.lending ? to_string(*base.lending) : flags.defaults.lending;
+  const std::string lending = !flags.lending.empty() ? flags.lending
+                              : base.lending         ? to_string(*base.lending)
+                                                     : flags.defaults.lending;
   EBB_ASSIGN_OR_RETURN(options.lending, named("--lending", parse_lending(lending)));
   options.profiles_name = !flags.profiles.empty() ? flags.profiles : base.profiles.value_or("");
   if (!options.profiles_name.empty()) {

@@ -101,8 +101,9 @@ std::string change_in_words(const LendingCell& cell) {
 }
 
 std::string target_in_words(const LendingCell& cell) {
-  return fmt::format("Requests in target: {:.3f} % with lending, {:.3f} % without.", 100 * cell.in_target_lending.mean,
-                     100 * cell.in_target_none.mean);
+  return fmt::format("Requests in target: {:.3f} % with lending, {:.3f} % without ({:+.3f} points).",
+                     100 * cell.in_target_lending.mean, 100 * cell.in_target_none.mean,
+                     100 * cell.in_target_change.mean);
 }
 
 void append_row(std::string& line, double value) {

@@ -84,9 +84,8 @@ Result<std::vector<RatePoint>> read(LineReader lines, bool shape) {
     }
   }
   if (reading.points.empty()) {
-    return fail(ErrorCode::invalid_argument,
-                "{}: the file has no {}; it needs the header start_s,{} and a row", lines.name(),
-                shape ? "values" : "request rates", shape ? "value" : "requests_per_s");
+    return fail(ErrorCode::invalid_argument, "{}: the file has no {}; it needs the header start_s,{} and a row",
+                lines.name(), shape ? "values" : "request rates", shape ? "value" : "requests_per_s");
   }
   return std::move(reading.points);
 }
