@@ -57,7 +57,7 @@ struct InferenceFigures {
 struct LoanFigures {
   std::uint64_t count = 0;  ///< GPUs lent, each time one was
   double gpu_seconds = 0;
-  double net_gpu_seconds = 0;    ///< of these, beyond what the other pools have: replicas there take GPUs the other way
+  double net_gpu_seconds = 0;  ///< of these, beyond what the other pools have: replicas there take GPUs the other way
   std::uint64_t reclaims = 0;  ///< replicas that waited for GPUs of training
   double reclaim_p50_s = 0;    ///< from the decision to confirmed free GPUs
   double reclaim_p99_s = 0;
