@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "ebb/base/files.h"
 #include "ebb/policies/all.h"
 #include "ebb/sim/lending_output.h"
 #include "ebb/sim/lending_page.h"
@@ -155,6 +159,21 @@ TEST_F(LendingStudyTest, ThreadsChangeNothing) {
   EXPECT_NE(one->runs[0].none.mean_jct_s, one->runs[1].none.mean_jct_s);
   // Both runs of a pair have the same jobs.
   for (const LendingRun& run : one->runs) EXPECT_EQ(run.none.jobs, run.lending.jobs);
+}
+
+TEST_F(LendingStudyTest, ThePageWorksInABrowser) {
+  trace_.jobs.push_back(job_of("</script><b>", 500));
+  trace_.jobs.back().submit = Time(seconds(100));
+  options_.loads = {1, 2};
+  options_.find_headline = true;
+  const auto result = study();
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / fmt::format("ebb_lending_test_{}.html", ::getpid());
+  ASSERT_TRUE(write_file_atomically(path, render_lending(*result, {"a <title>", "ebb sim lending", "1"})));
+  const std::string command = fmt::format("{}/tests/lending-page '{}'", EBB_SOURCE_DIR, path.string());
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  std::filesystem::remove(path);
 }
 
 TEST_F(LendingStudyTest, IntervalsAreOverPairs) {
