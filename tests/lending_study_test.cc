@@ -134,6 +134,16 @@ TEST_F(LendingStudyTest, TheHeadlineIsWhereJobsWaitAsLongAsTheyRun) {
   }
 }
 
+// Jobs that take no time wait for nobody, however many there are.
+TEST_F(LendingStudyTest, TheHeadlineMayNotBeFound) {
+  trace_.jobs[0].run_time = seconds(0);
+  options_.find_headline = true;
+  const auto result = study();
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_FALSE(result->headline->found);
+  EXPECT_THAT(lending_sentences(*result)[0], HasSubstr("No load was found at which jobs wait as long as they run"));
+}
+
 TEST_F(LendingStudyTest, ThreadsChangeNothing) {
   serve({{Time(), 1}, {Time(hours(1)), 3}, {Time(hours(2)), 2}});
   for (int i = 1; i < 20; ++i) {

@@ -145,8 +145,8 @@ std::vector<std::string> lending_sentences(const LendingStudy& study) {
                       human(cell.wait_none_s.mean), human(cell.run_none_s.mean)));
     } else {
       sentences.push_back(fmt::format(
-          "{} {} under {}, at load {} and a serving mean of {:.0f} %. No load within reach makes jobs wait as long as "
-          "they run without lending; here they wait {} and run {} on average.",
+          "{} {} under {}, at load {} and a serving mean of {:.0f} %. No load was found at which jobs wait as "
+          "long as they run without lending; here they wait {} and run {} on average.",
           lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean, human(cell.wait_none_s.mean),
           human(cell.run_none_s.mean)));
     }
