@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "ebb/base/files.h"
 #include "ebb/policies/all.h"
 #include "ebb/sim/lending_output.h"
 #include "ebb/sim/lending_page.h"
@@ -130,6 +134,16 @@ TEST_F(LendingStudyTest, TheHeadlineIsWhereJobsWaitAsLongAsTheyRun) {
   }
 }
 
+// Jobs that take no time wait for nobody, however many there are.
+TEST_F(LendingStudyTest, TheHeadlineMayNotBeFound) {
+  trace_.jobs[0].run_time = seconds(0);
+  options_.find_headline = true;
+  const auto result = study();
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_FALSE(result->headline->found);
+  EXPECT_THAT(lending_sentences(*result)[0], HasSubstr("No load was found at which jobs wait as long as they run"));
+}
+
 TEST_F(LendingStudyTest, ThreadsChangeNothing) {
   serve({{Time(), 1}, {Time(hours(1)), 3}, {Time(hours(2)), 2}});
   for (int i = 1; i < 20; ++i) {
@@ -155,6 +169,21 @@ TEST_F(LendingStudyTest, ThreadsChangeNothing) {
   EXPECT_NE(one->runs[0].none.mean_jct_s, one->runs[1].none.mean_jct_s);
   // Both runs of a pair have the same jobs.
   for (const LendingRun& run : one->runs) EXPECT_EQ(run.none.jobs, run.lending.jobs);
+}
+
+TEST_F(LendingStudyTest, ThePageWorksInABrowser) {
+  trace_.jobs.push_back(job_of("</script><b>", 500));
+  trace_.jobs.back().submit = Time(seconds(100));
+  options_.loads = {1, 2};
+  options_.find_headline = true;
+  const auto result = study();
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / fmt::format("ebb_lending_test_{}.html", ::getpid());
+  ASSERT_TRUE(write_file_atomically(path, render_lending(*result, {"a <title>", "ebb sim lending", "1"})));
+  const std::string command = fmt::format("{}/tests/lending-page '{}'", EBB_SOURCE_DIR, path.string());
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  std::filesystem::remove(path);
 }
 
 TEST_F(LendingStudyTest, IntervalsAreOverPairs) {

@@ -38,7 +38,7 @@
     byId("headline-hint").textContent =
       `Load ${h.load}, serving mean ${f.percent(h.serving_mean)}, ${f.number(h.jobs)} jobs a run. ` + (h.found
         ? "The load was found by bisection; all figures are of runs at that load."
-        : "No load within reach makes jobs wait as long as they run.");
+        : "No load was found at which jobs wait as long as they run.");
     const cell = (e, text) => element("td", {}, e ? text(e.mean) : "–",
       e && isRange(e) ? element("small", {}, ` ${text(Math.max(e.low, 0))} to ${text(e.high)}`) : "");
     const rows = [

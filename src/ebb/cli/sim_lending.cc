@@ -96,7 +96,7 @@ Result<sim::LendingOptions> study_options(const LendingFlags& flags, const SimSe
   if (!flags.serving.empty()) options.means = flags.serving;
   for (double& mean : options.means) mean = flags.serving.empty() ? mean : mean / 100;
   if (flags.shape_power) {
-    options.power = *flags.shape_power;
+    options.power = flags.shape_power;
     if (flags.serving.empty()) options.means.clear();
   }
   if (flags.headline) {

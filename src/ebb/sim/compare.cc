@@ -4,7 +4,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <thread>
+
+#include "ebb/sim/parallel.h"
 
 namespace ebb::sim {
 namespace {
@@ -118,16 +119,8 @@ Result<std::vector<CompareRun>> compare(const ClusterSpec& cluster, const Worklo
     for (const auto& job : jobs) done += job->done;
     progress(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
   };
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < jobs.size(); i = next++) {
-      run_job(*jobs[i], cluster, common, options, registry, report);
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned t = 1; t < std::min<std::size_t>(options.threads, jobs.size()); ++t) threads.emplace_back(work);
-  work();
-  threads.clear();
+  parallel_for(jobs.size(), options.threads,
+               [&](std::size_t i) { run_job(*jobs[i], cluster, common, options, registry, report); });
 
   std::vector<CompareRun> runs;
   for (auto& job : jobs) {

@@ -9,13 +9,13 @@ double student_t(std::size_t degrees) {
   static constexpr std::array kTable = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
   if (degrees >= 1 && degrees <= kTable.size()) return kTable[degrees - 1];
   // Expansion in 1/n around the normal distribution's point (Fisher and Cornish).
-  constexpr double z = 1.959963984540054;
+  constexpr double kNormal = 1.959963984540054;
   const double n = static_cast<double>(degrees);
-  const double z3 = z * z * z;
-  const double z5 = z3 * z * z;
-  const double z7 = z5 * z * z;
-  return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
-         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
+  const double z3 = kNormal * kNormal * kNormal;
+  const double z5 = z3 * kNormal * kNormal;
+  const double z7 = z5 * kNormal * kNormal;
+  return kNormal + (z3 + kNormal) / (4 * n) + (5 * z5 + 16 * z3 + 3 * kNormal) / (96 * n * n) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * kNormal) / (384 * n * n * n);
 }
 
 Estimate estimate_of(const std::vector<double>& values) {

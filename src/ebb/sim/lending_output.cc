@@ -101,8 +101,9 @@ std::string change_in_words(const LendingCell& cell) {
 }
 
 std::string target_in_words(const LendingCell& cell) {
-  return fmt::format("Requests in target: {:.3f} % with lending, {:.3f} % without.", 100 * cell.in_target_lending.mean,
-                     100 * cell.in_target_none.mean);
+  return fmt::format("Requests in target: {:.3f} % with lending, {:.3f} % without ({:+.3f} points).",
+                     100 * cell.in_target_lending.mean, 100 * cell.in_target_none.mean,
+                     100 * cell.in_target_change.mean);
 }
 
 void append_row(std::string& line, double value) {
@@ -144,8 +145,8 @@ std::vector<std::string> lending_sentences(const LendingStudy& study) {
                       human(cell.wait_none_s.mean), human(cell.run_none_s.mean)));
     } else {
       sentences.push_back(fmt::format(
-          "{} {} under {}, at load {} and a serving mean of {:.0f} %. No load within reach makes jobs wait as long as "
-          "they run without lending; here they wait {} and run {} on average.",
+          "{} {} under {}, at load {} and a serving mean of {:.0f} %. No load was found at which jobs wait as "
+          "long as they run without lending; here they wait {} and run {} on average.",
           lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean, human(cell.wait_none_s.mean),
           human(cell.run_none_s.mean)));
     }

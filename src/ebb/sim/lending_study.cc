@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "ebb/sched/capacity.h"
@@ -14,7 +15,12 @@ namespace {
 constexpr double kMostLoad = 64;
 constexpr double kLeastLoad = 1.0 / 64;
 constexpr int kBisections = 8;
+/// The search ends where the ratio of wait and run is this near to 1; a headline is found where it is that near.
 constexpr double kCloseEnough = 0.02;
+constexpr double kFound = 0.1;
+/// Demand goes on for twice the longest run time after the last submission, within limits.
+constexpr Duration kLeastTail = LendingWorkloadOptions().tail;
+constexpr Duration kMostTail = std::chrono::hours(24 * 365);
 /// Share of the progress that the sweep makes; the rest is the headline's.
 constexpr double kSweepShare = 0.8;
 
@@ -57,7 +63,11 @@ class Study {
         common_(common),
         registry_(registry),
         progress_(progress),
-        out_(out) {}
+        out_(out) {
+    Duration longest{};
+    for (const JobSpec& job : trace.jobs) longest = std::max(longest, job.run_time);
+    tail_ = std::clamp(2 * longest, kLeastTail, kMostTail);
+  }
 
   Result<void> sweep();
   Result<void> find_headline(std::size_t column);
@@ -77,8 +87,16 @@ class Study {
   const sched::Registry& registry_;
   const std::function<void(double)>& progress_;
   LendingStudy& out_;
+  Duration tail_{};
   double done_ = 0;
 };
+
+// Two decimals, or three digits of small ones: people read and type loads.
+double round_load(double load) {
+  double scale = 100;
+  while (load * scale < 100) scale *= 10;
+  return std::round(load * scale) / scale;
+}
 
 Result<SimResult> Study::simulate_one(const Workload& workload, std::uint64_t seed, Lending lending) const {
   SimOptions options = common_;
@@ -97,6 +115,7 @@ void Study::run(Task& task, bool keep_day) const {
   draw.seed = run.seed;
   draw.request_noise = options.request_noise;
   draw.day_start = options.day_start;
+  draw.tail = tail_;
   const Workload workload = lending_workload(cluster_, trace_, services_, out_.columns[run.column].plan, draw);
   const auto simulate_into = [&](Lending lending, LendingFigures& figures) {
     auto result = simulate_one(workload, run.seed, lending);
@@ -111,7 +130,7 @@ void Study::run(Task& task, bool keep_day) const {
     const Time from = workload.jobs.front().submit;
     const Time to = from + duration_from_seconds(figures.makespan_s).value_or(kMaxDuration);
     figures.idle_gpu_s = idle_gpu_seconds(cluster_, workload.services, from, to);
-    figures.past_demand = to > workload.jobs.back().submit + draw.tail;
+    figures.past_demand = to > workload.jobs.back().submit + tail_;
     if (keep_day && lending != Lending::none) task.day = std::move(*result);
   };
   simulate_into(Lending::none, run.none);
@@ -233,19 +252,23 @@ Result<void> Study::find_headline(std::size_t column) {
     EBB_ASSIGN_OR_RETURN(const double ratio, wait_over_run(column, at));
     (ratio < 1 ? low : high) = at;
   }
-  LendingHeadline headline;
-  headline.column = column;
-  headline.found = low > 0 && high > 0;
-  for (int i = 0; headline.found && i < kBisections; ++i) {
-    // Loads of two decimals: people read and type them.
-    at = std::round(50 * (low + high)) / 100;
+  double nearest = std::numeric_limits<double>::infinity();
+  double best = at;
+  for (int i = 0; low > 0 && high > 0 && i < kBisections && nearest >= kCloseEnough; ++i) {
+    at = round_load((low + high) / 2);
     if (at <= low || at >= high) break;
     EBB_ASSIGN_OR_RETURN(const double ratio, wait_over_run(column, at));
-    if (std::abs(ratio - 1) < kCloseEnough) break;
+    if (std::abs(ratio - 1) < nearest) {
+      nearest = std::abs(ratio - 1);
+      best = at;
+    }
     (ratio < 1 ? low : high) = at;
   }
-  EBB_ASSIGN_OR_RETURN(headline.runs, runs_at(column, at, true));
+  LendingHeadline headline;
+  headline.column = column;
+  EBB_ASSIGN_OR_RETURN(headline.runs, runs_at(column, best, true));
   headline.wait_over_run = ratio_of(headline.runs);
+  headline.found = std::abs(headline.wait_over_run - 1) < kFound;
   headline.cell = cell_of(headline.runs);
   out_.headline = std::move(headline);
   return {};
@@ -352,9 +375,7 @@ void warn_of_long_runs(LendingStudy& study) {
       runs.begin(), runs.end(), [](const LendingRun& run) { return run.none.past_demand || run.lending.past_demand; });
   if (past == 0) return;
   study.warnings.push_back(
-      fmt::format("{} of {} pairs of runs went on for more than {} after the last submission; from there on the demand "
-                  "stays as it was then",
-                  past, runs.size(), format_human(LendingWorkloadOptions().tail)));
+      fmt::format("{} of {} pairs of runs outlast the planned demand, which then stays as it is", past, runs.size()));
 }
 
 }  // namespace

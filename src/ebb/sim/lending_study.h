@@ -9,8 +9,8 @@
 ///
 /// The headline is the cell at which, without lending, jobs wait as long as they run (means over jobs, then over
 /// seeds): on its column the load is doubled or halved from the sweep's ends until that lies between, then bisected
-/// (the ratio to within 2 %, at most 8 steps), each time with runs of all seeds; what is reported there is simulated,
-/// not interpolated. Mean run time = mean JCT - mean pending time.
+/// (the ratio to within 2 %, at most 8 steps), each time with runs of all seeds; what is reported, of the load that
+/// came nearest, is simulated, not interpolated. Mean run time = mean JCT - mean pending time.
 ///
 /// Runs go over several threads; results do not depend on how many. Errors: those of simulate(), with the cell in
 /// front.
@@ -102,7 +102,7 @@ struct LendingCell {
 
 struct LendingHeadline {
   std::size_t column = 0;
-  bool found = false;  ///< false: no load within reach makes jobs wait as long as they run; `cell` is the nearest
+  bool found = false;  ///< wait and run differ by less than 10 %; false: no load within reach comes as near
   double wait_over_run = 0;
   LendingCell cell;
   std::vector<LendingRun> runs;
