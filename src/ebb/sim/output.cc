@@ -38,7 +38,7 @@ nlohmann::ordered_json summary_json(const Summary& summary) {
   const GpuSeconds& states = summary.gpu_seconds_by_state;
   json["gpu_seconds_by_state"] = {
       {"training", states.training}, {"resizing", states.resizing},    {"starting", states.starting},
-      {"serving", states.serving},   {"protected", states.protected_}, {"sleeping", states.sleeping},
+      {"serving", states.serving},   {"protected", states.protect}, {"sleeping", states.sleeping},
       {"idle", states.idle}};
   json["makespan_s"] = summary.makespan_s;
   json["utilisation"] = summary.utilisation;

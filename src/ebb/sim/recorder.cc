@@ -353,7 +353,7 @@ void Recorder::fill_gpu_times(const State& state, Time now, SimResult& result) c
   by_state.resizing = gpu_seconds_of(times.resizing);
   by_state.starting = gpu_seconds_of(times.starting);
   by_state.serving = gpu_seconds_of(times.serving);
-  by_state.protected_ = gpu_seconds_of(times.protect);
+  by_state.protect = gpu_seconds_of(times.protect);
   by_state.sleeping = gpu_seconds_of(times.sleep);
   const auto all = static_cast<sched::GpuNanoseconds>((now - start_).count()) * state.capacity().total_gpus();
   by_state.idle = gpu_seconds_of(all - times.training - times.starting - times.serving - times.protect - times.sleep);

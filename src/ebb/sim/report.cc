@@ -51,7 +51,7 @@ Json json_of(const LoanFigures& l) {
 
 Json json_of(const GpuSeconds& g) {
   return {{"training", g.training},    {"resizing", g.resizing}, {"starting", g.starting}, {"serving", g.serving},
-          {"protected", g.protected_}, {"sleeping", g.sleeping}, {"idle", g.idle}};
+          {"protected", g.protect}, {"sleeping", g.sleeping}, {"idle", g.idle}};
 }
 
 // By job: name, when it begins, and for each span its end, its GPUs and (of a wait) its reason.
