@@ -147,7 +147,7 @@ class Account {
       if (replica.folded == ReplicaPhase::stopping) times_.sleeping += gpus * between(at_, now);
       if (replica.folded != ReplicaPhase::protect) continue;
       const Time asleep = std::clamp(replica.protect_until, at_, now);
-      times_.protected_ += gpus * between(at_, asleep);
+      times_.protect += gpus * between(at_, asleep);
       times_.sleeping += gpus * between(asleep, now);
     }
     lent_seconds_ += lent_ * between(at_, now);
@@ -224,7 +224,7 @@ RC_GTEST_PROP(GpuSeconds, AddUpAndAgreeWithASecondAccount, ()) {
   expect_near(by_state.resizing, other.resizing, "resizing");
   expect_near(by_state.starting, other.starting, "starting");
   expect_near(by_state.serving, other.serving, "serving");
-  expect_near(by_state.protected_, other.protected_, "protected");
+  expect_near(by_state.protect, other.protect, "protected");
   expect_near(by_state.sleeping, other.sleeping, "sleeping");
   expect_near(summary.loans.gpu_seconds, account.lent(), "lent");
   RC_ASSERT(by_state.idle >= 0);

@@ -250,7 +250,7 @@ class Judge {
 
   Result<void> gpu_time(Watch& watch) const {
     const sim::GpuSeconds& by = result_.summary.gpu_seconds_by_state;
-    const std::vector<double> told = {by.training, by.resizing, by.starting, by.serving, by.protected_, by.sleeping};
+    const std::vector<double> told = {by.training, by.resizing, by.starting, by.serving, by.protect, by.sleeping};
     double all = by.idle;
     for (const double seconds : told) all += seconds;
     Time start = kEndOfTime;

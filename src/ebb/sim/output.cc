@@ -36,10 +36,10 @@ nlohmann::ordered_json summary_json(const Summary& summary) {
                    {"reclaim_p99_s", loans.reclaim_p99_s},
                    {"forced", loans.forced}};
   const GpuSeconds& states = summary.gpu_seconds_by_state;
-  json["gpu_seconds_by_state"] = {
-      {"training", states.training}, {"resizing", states.resizing},    {"starting", states.starting},
-      {"serving", states.serving},   {"protected", states.protect}, {"sleeping", states.sleeping},
-      {"idle", states.idle}};
+  json["gpu_seconds_by_state"] = {{"training", states.training}, {"resizing", states.resizing},
+                                  {"starting", states.starting}, {"serving", states.serving},
+                                  {"protected", states.protect}, {"sleeping", states.sleeping},
+                                  {"idle", states.idle}};
   json["makespan_s"] = summary.makespan_s;
   json["utilisation"] = summary.utilisation;
   json["gpu_seconds"] = summary.gpu_seconds;

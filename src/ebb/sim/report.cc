@@ -50,7 +50,7 @@ Json json_of(const LoanFigures& l) {
 }
 
 Json json_of(const GpuSeconds& g) {
-  return {{"training", g.training},    {"resizing", g.resizing}, {"starting", g.starting}, {"serving", g.serving},
+  return {{"training", g.training}, {"resizing", g.resizing}, {"starting", g.starting}, {"serving", g.serving},
           {"protected", g.protect}, {"sleeping", g.sleeping}, {"idle", g.idle}};
 }
 

@@ -73,9 +73,9 @@ struct GpuSeconds {
   double resizing = 0;  ///< training jobs without progress because of a start, a stop or a resize
   double starting = 0;  ///< replicas that load
   double serving = 0;
-  double protect = 0;  ///< warm replicas that nobody may take
-  double sleeping = 0;    ///< warm replicas that anybody may take
-  double idle = 0;        ///< nobody's, promised or reserved to somebody who waits for more, or on failed nodes
+  double protect = 0;   ///< warm replicas that nobody may take
+  double sleeping = 0;  ///< warm replicas that anybody may take
+  double idle = 0;      ///< nobody's, promised or reserved to somebody who waits for more, or on failed nodes
 
   double sum() const { return training + resizing + starting + serving + protect + sleeping + idle; }
 };
