@@ -51,8 +51,8 @@ class LendingTest : public ::testing::Test {
   }
   static void expect_seconds(const sim::SimResult& result, const std::vector<double>& expected) {
     const sim::GpuSeconds& by = result.summary.gpu_seconds_by_state;
-    const std::vector<double> is = {by.training,   by.resizing, by.starting, by.serving,
-                                    by.protect, by.sleeping, by.idle};
+    const std::vector<double> is = {by.training, by.resizing, by.starting, by.serving,
+                                    by.protect,  by.sleeping, by.idle};
     for (std::size_t i = 0; i < is.size(); ++i) EXPECT_NEAR(is[i], expected[i], 1e-6) << i;
   }
   static double end(const sim::SimResult& result, std::size_t job) {
