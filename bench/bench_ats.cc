@@ -113,6 +113,7 @@ class Driver {
       task.submit = now_;
       events_.emplace_back(JobSubmitted{next_++, task});
     }
+    events_.emplace_back(Timer{});
     const Cost cost = step({});
     for (const Decision& decision : result_.decisions) reclaimed_ += std::holds_alternative<Resize>(decision) ? 1 : 0;
     confirm();
