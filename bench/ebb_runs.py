@@ -4,7 +4,6 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 
@@ -44,18 +43,3 @@ def run_all(runs: list[list[str]], jobs: int | None = None) -> list[dict]:
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         return list(pool.map(run, runs))
 
-
-def figure(figures: dict, path: str) -> float:
-    """The value at a path such as training.avg_jct_s."""
-    for key in path.split("."):
-        figures = figures[key]
-    return figures
-
-
-def mean_and_interval(values: list[float]) -> tuple[float, float]:
-    """Mean and half width of the 95 % interval (Student t)."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, float("nan")
-    t = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
-    return mean, t.get(len(values), 1.96) * statistics.stdev(values) / len(values) ** 0.5

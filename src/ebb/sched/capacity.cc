@@ -111,9 +111,8 @@ ClassId Capacity::class_of(const JobSpec& job) {
 
 void Capacity::refresh(NodeId n) {
   const Node& node = nodes_[n];
-  const bool usable = node.up && !node.draining;
   // Free GPUs are those not held; promised ones are held by the job that gives them back until it is gone.
-  free_.set_available(n, usable ? node.total - node.held + node.releasing : 0);
+  free_.set_available(n, usable(n) ? node.total - node.held + node.releasing : 0);
 }
 
 void Capacity::count_usable(NodeId n, bool usable) {

@@ -67,6 +67,7 @@ class Capacity {
   /// The groups that replicas may use, and those whose GPUs count as lent when they train.
   GroupMask serving_groups() const { return serving_groups_; }
   GroupMask lendable_groups() const { return lendable_groups_; }
+  bool may_serve(NodeId node) const { return (serving_groups_ >> free_.group_of(node) & 1) != 0; }
   bool in_serving_pool(NodeId node) const { return (lendable_groups_ >> free_.group_of(node) & 1) != 0; }
 
   /// The class of a job; made when first seen.
@@ -76,6 +77,8 @@ class Capacity {
 
   bool up(NodeId node) const { return nodes_[node].up; }
   bool draining(NodeId node) const { return nodes_[node].draining; }
+  /// Up and not draining: something new may be placed on it.
+  bool usable(NodeId node) const { return nodes_[node].up && !nodes_[node].draining; }
   void set_up(NodeId node, bool up);
   void set_draining(NodeId node, bool draining);
   GpuCount available(NodeId node) const { return free_.available(node); }

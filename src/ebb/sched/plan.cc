@@ -6,10 +6,6 @@
 namespace ebb::sched {
 namespace {
 
-bool usable(const Capacity& capacity, NodeId node) {
-  return capacity.up(node) && !capacity.draining(node);
-}
-
 bool in(GroupMask groups, const Capacity& capacity, NodeId node) {
   return (groups >> capacity.free().group_of(node) & 1) != 0;
 }
@@ -49,26 +45,13 @@ bool same_gpus(Allocation a, Allocation b) {
   return a == b;
 }
 
-// Cuts from the end of the list until the size is legal.
-void cut_to_legal(const JobSpec& spec, Allocation& allocation) {
-  GpuCount surplus = gpus_in(allocation);
-  surplus -= spec.legal_size(surplus);
-  while (surplus > 0) {
-    NodeShare& last = allocation.back();
-    const GpuCount cut = std::min(surplus, last.gpus);
-    last.gpus -= cut;
-    surplus -= cut;
-    if (last.gpus == 0) allocation.pop_back();
-  }
-}
-
 // Sleeping replicas stay where a GPU is left for them under the plan.
 void stop_sleepers(Turn& turn, const TrainingPlan& plan) {
   const State& state = turn.state();
   if (state.live_replicas().empty()) return;
   const Capacity& capacity = state.capacity();
   std::vector<GpuCount> left(capacity.spec().nodes.size());
-  for (NodeId n = 0; n < left.size(); ++n) left[n] = usable(capacity, n) ? capacity.available(n) : 0;
+  for (NodeId n = 0; n < left.size(); ++n) left[n] = capacity.usable(n) ? capacity.available(n) : 0;
   for (const auto& [job, allocation] : plan) {
     if (state.job(job).phase == JobPhase::running) {
       for (const NodeShare& share : state.job(job).allocation) left[share.node] += share.gpus;
@@ -134,7 +117,7 @@ PlanView plan_view(const State& state, Time now) {
     if (job.phase == JobPhase::waiting) return true;
     return job.phase == JobPhase::running &&
            std::all_of(job.allocation.begin(), job.allocation.end(),
-                       [&](const NodeShare& share) { return usable(capacity, share.node); });
+                       [&](const NodeShare& share) { return capacity.usable(share.node); });
   };
   for (JobId id = state.first_active(); id < state.jobs().size(); ++id) {
     const JobState& job = state.job(id);
@@ -147,7 +130,7 @@ PlanView plan_view(const State& state, Time now) {
   for (NodeId n = 0; n < view.node_gpus.size(); ++n) view.node_gpus[n] += capacity.available(n);
   for (const ReplicaId id : state.live_replicas()) {
     const ReplicaState& replica = state.replica(id);
-    if (replica.phase(now) == ReplicaPhase::sleep && usable(capacity, replica.place.node)) {
+    if (replica.phase(now) == ReplicaPhase::sleep && capacity.usable(replica.place.node)) {
       view.node_gpus[replica.place.node] += replica.place.gpus;
     }
   }
@@ -213,6 +196,18 @@ Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus
     gpus -= taken;
   }
   return allocation;
+}
+
+void cut_to_legal(const JobSpec& spec, Allocation& allocation) {
+  GpuCount surplus = gpus_in(allocation);
+  surplus -= spec.legal_size(surplus);
+  while (surplus > 0) {
+    NodeShare& last = allocation.back();
+    const GpuCount cut = std::min(surplus, last.gpus);
+    last.gpus -= cut;
+    surplus -= cut;
+    if (last.gpus == 0) allocation.pop_back();
+  }
 }
 
 void commit_plan(Turn& turn, TrainingPlan plan) {

@@ -35,6 +35,9 @@ Allocation place_emptiest(const State& state, JobId job, GpuCount gpus, std::vec
 Allocation place_packed_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left);
 Allocation place_emptiest_in(const State& state, GroupMask groups, GpuCount gpus, std::vector<GpuCount>& left);
 
+/// Cuts from the end of the list until the size is legal; nothing is left if no size is.
+void cut_to_legal(const JobSpec& spec, Allocation& allocation);
+
 /// Carries the plan out. Allocations of illegal size are cut to the next legal one, from their end. With
 /// Turn::serving().strip, training leaves every node that hosts a replica; where nobody trains, sleeping ones stop.
 void commit_plan(Turn& turn, TrainingPlan plan);

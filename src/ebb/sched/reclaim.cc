@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ebb/base/check.h"
+#include "ebb/sched/plan.h"
 
 namespace ebb::sched {
 
@@ -12,8 +13,7 @@ GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) 
   const ServingOptions& options = turn.serving();
   nodes_.resize(capacity.spec().nodes.size());
   for (NodeId n = 0; n < nodes_.size(); ++n) {
-    const bool usable = capacity.up(n) && !capacity.draining(n);
-    nodes_[n].serves = usable && (capacity.serving_groups() >> capacity.free().group_of(n) & 1) != 0;
+    nodes_[n].serves = capacity.usable(n) && capacity.may_serve(n);
     nodes_[n].free = capacity.available(n);
     if (nodes_[n].serves) order_.push_back(n);
   }
@@ -292,14 +292,7 @@ void GpuFinder::clear_training(NodeId n) {
     if (jobs_[j].shrinkable) {
       step.rest = jobs_[j].allocation;
       std::erase_if(step.rest, [&](const NodeShare& share) { return share.node == n; });
-      const GpuCount size = gpus_in(step.rest);
-      GpuCount surplus = size - spec.legal_size(size);
-      while (surplus > 0) {
-        const GpuCount cut = std::min(surplus, step.rest.back().gpus);
-        step.rest.back().gpus -= cut;
-        surplus -= cut;
-        if (step.rest.back().gpus == 0) step.rest.pop_back();
-      }
+      cut_to_legal(spec, step.rest);
     }
     apply(step);
   }

@@ -23,14 +23,14 @@ Room::Room(const State& state, const Placement& placement) : state_(state), plac
     for (const JobId id : state.holding()) {
       if (state.job(id).phase != JobPhase::starting) continue;
       for (const NodeShare& share : state.job(id).allocation) {
-        if (usable(share.node)) left_[capacity.free().group_of(share.node)] -= share.gpus;
+        if (state_.capacity().usable(share.node)) left_[capacity.free().group_of(share.node)] -= share.gpus;
       }
     }
   }
   // Nor can those of replicas, unless they are told to stop.
   for (const ReplicaId id : state.live_replicas()) {
     const ReplicaState& replica = state.replica(id);
-    if (replica.folded == ReplicaPhase::stopping || !usable(replica.place.node)) continue;
+    if (replica.folded == ReplicaPhase::stopping || !state_.capacity().usable(replica.place.node)) continue;
     left_[capacity.free().group_of(replica.place.node)] -= replica.place.gpus;
   }
   for (const GpuCount gpus : left_) left_total_ += gpus;
@@ -41,13 +41,10 @@ Room::Room(const State& state, const Placement& placement) : state_(state), plac
   for (const JobId id : state.holding()) {
     if (state.job(id).phase != JobPhase::running) continue;
     for (const NodeShare& share : state.job(id).allocation) {
-      if (usable(share.node)) all_->set_available(share.node, all_->available(share.node) + share.gpus);
+      if (state_.capacity().usable(share.node))
+        all_->set_available(share.node, all_->available(share.node) + share.gpus);
     }
   }
-}
-
-bool Room::usable(NodeId node) const {
-  return state_.capacity().up(node) && !state_.capacity().draining(node);
 }
 
 // From what is left in a group. A job that is admitted takes idle GPUs first; one that keeps its own takes no idle
@@ -83,16 +80,16 @@ bool Room::keep(JobId id) {
   const FreeIndex& free = state_.capacity().free();
   bool fits = true;
   for (const NodeShare& share : job.allocation) {
-    if (!usable(share.node)) continue;
+    if (!state_.capacity().usable(share.node)) continue;
     const GroupId group = free.group_of(share.node);
     fits = fits && left_[group] >= share.gpus && (!all_ || all_->available(share.node) >= share.gpus);
     left_[group] -= share.gpus;  // a gang may hold several nodes of one group: count them together
   }
   for (const NodeShare& share : job.allocation) {
-    if (usable(share.node)) left_[free.group_of(share.node)] += share.gpus;
+    if (state_.capacity().usable(share.node)) left_[free.group_of(share.node)] += share.gpus;
   }
   for (const NodeShare& share : job.allocation) {
-    if (!usable(share.node)) continue;
+    if (!state_.capacity().usable(share.node)) continue;
     const GroupId group = free.group_of(share.node);
     if (fits) {
       take_from(group, share.gpus, /*admitted=*/false);

@@ -45,7 +45,6 @@ class Room {
   bool reserve(JobId job, bool idle_only, Admission& admission);
   bool reserve_nodes(const FreeIndex& among, GroupMask option, GpuCount gpus, Admission& admission);
   bool reserve_count(const std::vector<GpuCount>& among, GroupMask option, GpuCount gpus, Admission& admission);
-  bool usable(NodeId node) const;
   void take_from(GroupId group, GpuCount gpus, bool admitted);
   void take_of(NodeId node, GpuCount gpus, bool admitted);
 

@@ -116,11 +116,11 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     serving_.run(turn, !tick || serving_.options().place_at_ticks);
   }
   if (tick) {
-    const bool resizes = policy_->resizes();
+    const bool resizes = context.policy_resizes;
     if (!resizes) yield_sleepers(turn, /*free_counts=*/true);
     policy_->decide(turn);
     // What a service keeps protected is there for training once it is asleep.
-    const bool wants = state_.waiting_count() > 0 || (policy_->resizes() && state_.active_count() > 0);
+    const bool wants = state_.waiting_count() > 0 || (resizes && state_.active_count() > 0);
     if (const auto asleep = wants ? Serving::next_sleep(state_, now) : std::nullopt) turn.wake_at(*asleep);
     // Enough is free, but not where it helps: what sleeps beside it goes too, and the policy decides again.
     if (!resizes && yield_sleepers(turn, /*free_counts=*/false)) turn.wake_at(now);
@@ -138,7 +138,6 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     return {};
   }
   wake_ = turn.wake();
-  if (const auto asleep = next_sleeper(now); asleep && (!wake_ || *asleep < *wake_)) wake_ = asleep;
   result.next_wake_at = wake_;
   for (const JobId job : fresh_) {
     if (state_.job(job).phase == JobPhase::waiting) result.reasons.emplace_back(job, explain(job, now));
@@ -158,25 +157,6 @@ void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& resul
   } else if (const auto* failed = std::get_if<JobFailed>(&event)) {
     result.reasons.emplace_back(failed->job, explain(failed->job, now));
   }
-}
-
-// When the next replica falls asleep whose GPUs waiting jobs could use: nothing else may happen at that time.
-std::optional<Time> Scheduler::next_sleeper(Time now) const {
-  std::optional<Time> next;
-  if (state_.live_replicas().empty() || state_.waiting_count() == 0) return next;
-  const Capacity& capacity = state_.capacity();
-  GroupMask groups = 0;
-  for (ClassId id = 0; id < capacity.class_count(); ++id) {
-    if (state_.waiting_in(id) == 0) continue;
-    for (const GroupMask option : capacity.job_class(id).options) groups |= option;
-  }
-  for (const ReplicaId id : state_.live_replicas()) {
-    const ReplicaState& replica = state_.replica(id);
-    if ((groups >> capacity.free().group_of(replica.place.node) & 1) == 0) continue;
-    if (replica.phase(now) != ReplicaPhase::protect || (next && *next <= replica.protect_until)) continue;
-    next = replica.protect_until;
-  }
-  return next;
 }
 
 // Policies that know nothing of replicas see only free GPUs: as many sleeping replicas go as waiting jobs could use.

@@ -71,7 +71,6 @@ class Scheduler {
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
   bool yield_sleepers(Turn& turn, bool free_counts) const;
-  std::optional<Time> next_sleeper(Time now) const;
 
   SchedulerConfig config_;
   State state_;

@@ -391,7 +391,7 @@ Result<void> State::apply(const Resize& d, Time now) {
     change.departing = difference(job.allocation, target.allocation);
     change.arriving = difference(target.allocation, job.allocation);
     for (const NodeShare& share : change.departing) {
-      if (capacity_.up(share.node) && !capacity_.draining(share.node)) balance[share.node] += share.gpus;
+      if (capacity_.usable(share.node)) balance[share.node] += share.gpus;
     }
     seen.push_back(target.job);
   }

@@ -142,7 +142,7 @@ Result<void> State::apply(const StartReplica& d, Time now) {
         *d.task, "replica for a task",
         !task.training() && task.phase == JobPhase::waiting && find_service(task.spec.application) == d.service));
   }
-  const bool may_use = (capacity_.serving_groups() >> capacity_.free().group_of(d.place.node) & 1) != 0;
+  const bool may_use = capacity_.may_serve(d.place.node);
   if (d.place.gpus != service.spec.gpus || d.place.gpus > capacity_.available(d.place.node) || !may_use) {
     return fail(ErrorCode::internal, "replica {} of service '{}' would take {} GPUs of node {}, which has {} to give{}",
                 d.replica, service.spec.name, d.place.gpus, capacity_.spec().nodes[d.place.node].name,

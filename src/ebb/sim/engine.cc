@@ -39,8 +39,7 @@ Engine::Engine(const Workload& workload, const SimOptions& options, WorldOptions
       faults_(std::move(faults)),
       hooks_(hooks),
       recorder_(workload, options.target_extra) {
-  has_tasks_ = std::any_of(workload.jobs.begin(), workload.jobs.end(),
-                           [](const JobSpec& job) { return job.kind == JobKind::inference; });
+  has_tasks_ = has_tasks(workload);
   every_round_ = polled() || scheduler_.policy().resizes();
   plan_demand();
 }

@@ -1,8 +1,8 @@
 #include "ebb/sim/journal_header.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ebb/sim/resolve.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/version.h"
 
@@ -23,8 +23,7 @@ std::string journal_header(const ClusterSpec& cluster, const Workload& workload,
   json["quantum_ns"] = quantum_of(options.time).count();
   json["seed"] = options.seed;
   if (options.lending != Lending::none) json["lending"] = to_string(options.lending);
-  if (std::any_of(workload.jobs.begin(), workload.jobs.end(),
-                  [](const JobSpec& job) { return !job.application.empty(); })) {
+  if (names_applications(workload)) {
     json["profiles"] = options.profiles_name;
   }
   json["time_zero"] = workload.time_zero;

@@ -188,8 +188,7 @@ void Recorder::note_excess(const State& state) {
   std::vector<GpuCount> nodes;
   GpuCount all = 0;
   for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
-    const bool serves = (capacity.serving_groups() >> capacity.free().group_of(n) & 1) != 0;
-    if (!serves || !capacity.up(n) || capacity.draining(n)) continue;
+    if (!capacity.may_serve(n) || !capacity.usable(n)) continue;
     nodes.push_back(capacity.spec().nodes[n].gpus);
     all += nodes.back();
   }

@@ -46,6 +46,16 @@ Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCoun
 
 }  // namespace
 
+bool has_tasks(const Workload& workload) {
+  return std::any_of(workload.jobs.begin(), workload.jobs.end(),
+                     [](const JobSpec& job) { return job.kind == JobKind::inference; });
+}
+
+bool names_applications(const Workload& workload) {
+  return std::any_of(workload.jobs.begin(), workload.jobs.end(),
+                     [](const JobSpec& job) { return !job.application.empty(); });
+}
+
 Result<void> resolve_profiles(Workload& workload, const perf::ProfileSet& profiles, const ClusterSpec& cluster,
                               bool up_to_cluster) {
   GpuCount node_gpus = 1;

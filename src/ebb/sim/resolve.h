@@ -11,6 +11,10 @@
 
 namespace ebb::sim {
 
+/// Whether some job is an inference task; whether some job names what it trains or serves.
+bool has_tasks(const Workload& workload);
+bool names_applications(const Workload& workload);
+
 /// For training jobs of a known application: batch limits, largest size, and the run time alone on the GPUs asked for,
 /// where the trace does not say. `up_to_cluster`: the largest size is the cluster's, whatever the profile says. Errors:
 /// invalid_argument for a job of an unknown application without a run time, or with a batch size that no GPU count

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ebb/sim/resolve.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/trace/transform.h"
 
@@ -61,9 +62,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const ClusterSpec& 
   if (options.lending != Lending::none || !workload.services.empty()) {
     settings.emplace_back("lending", to_string(options.lending));
   }
-  const bool tasks = std::any_of(workload.jobs.begin(), workload.jobs.end(),
-                                 [](const JobSpec& job) { return job.kind == JobKind::inference; });
-  if (tasks) settings.emplace_back("target extra latency", format_seconds(options.target_extra) + " s");
+  if (has_tasks(workload)) settings.emplace_back("target extra latency", format_seconds(options.target_extra) + " s");
   if (!options.profiles_name.empty()) settings.emplace_back("profiles", options.profiles_name);
   settings.emplace_back("simulator options", values_text(sim_values));
   settings.emplace_back("time", spec::to_string(options.time));

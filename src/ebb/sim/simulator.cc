@@ -51,7 +51,7 @@ Result<void> check_possible(const ClusterSpec& cluster, const Workload& workload
 GpuCount largest_serving_node(const sched::Capacity& capacity) {
   GpuCount largest = 0;
   for (NodeId n = 0; n < capacity.spec().nodes.size(); ++n) {
-    if ((capacity.serving_groups() >> capacity.free().group_of(n) & 1) == 0) continue;
+    if (!capacity.may_serve(n)) continue;
     largest = std::max(largest, capacity.spec().nodes[n].gpus);
   }
   return largest;
@@ -195,13 +195,7 @@ namespace {
 
 // Whether any part of the workload is about services.
 bool serves(const Workload& workload) {
-  return !workload.services.empty() || std::any_of(workload.jobs.begin(), workload.jobs.end(),
-                                                   [](const JobSpec& job) { return job.kind == JobKind::inference; });
-}
-
-bool names_applications(const Workload& workload) {
-  return std::any_of(workload.jobs.begin(), workload.jobs.end(),
-                     [](const JobSpec& job) { return !job.application.empty(); });
+  return !workload.services.empty() || has_tasks(workload);
 }
 
 // The built-in profiles belong to the program: nobody deletes them.

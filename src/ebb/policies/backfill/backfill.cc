@@ -109,7 +109,7 @@ class Backfill final : public Policy {
     for (const auto& [end, job] : ends_) {
       const Time at = std::max(end, turn.now());  // an overdue job is expected to end at any moment
       for (const NodeShare& share : turn.state().job(job).allocation) {
-        if (capacity.up(share.node) && !capacity.draining(share.node)) {
+        if (capacity.usable(share.node)) {
           if (!freed(at, share)) return;
         }
       }
