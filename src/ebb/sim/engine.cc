@@ -17,8 +17,6 @@ namespace {
 using sched::Holder;
 using sched::JobPhase;
 using sched::JobState;
-using sched::ReplicaPhase;
-using sched::State;
 
 constexpr std::uint64_t kProgressEvery = 4096;
 
