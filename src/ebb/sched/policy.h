@@ -96,6 +96,10 @@ class Policy {
   /// gangs.
   virtual bool resizes() const { return false; }
 
+  /// Whether decide() counts GPUs of sleeping replicas as free and stops those in its way (plan.h). If not, as many go
+  /// before it as waiting jobs could use.
+  virtual bool plans_over_sleepers() const { return resizes(); }
+
   /// The job waits now. Jobs that the cluster can never hold, and inference tasks, are not shown to the policy.
   virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;
   /// The start is confirmed: the job runs since now.
