@@ -79,9 +79,9 @@ Case random_case(std::uint64_t seed) {
   options.skip_impossible = true;
   options.seed = seed;
   options.lending = static_cast<Lending>(random.below(3));
-  constexpr const char* kReclaim[] = {"least_loss", "node", "random", "first_fit"};
+  constexpr const char* kReclaim[] = {"least_loss", "largest_sum", "node", "random", "first_fit"};
   constexpr const char* kKeepAlive[] = {"constants", "learned", "none"};
-  options.set = {{"reclaim", kReclaim[random.below(4)]}, {"keep_alive", kKeepAlive[random.below(3)]}};
+  options.set = {{"reclaim", kReclaim[random.below(5)]}, {"keep_alive", kKeepAlive[random.below(3)]}};
   if (random.below(2) == 0) options.set.emplace_back("drain", fmt::format("{}s", random.below(45)));
   if (random.below(3) == 0) options.set.emplace_back("charge_first_start", "true");
   if (random.below(2) == 0) options.round = seconds(1 + random.below(60));

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ebb/base/result.h"
 #include "ebb/model/event.h"
@@ -67,6 +69,9 @@ class Turn {
   void rest_replica(ReplicaId replica, Duration keep_alive) { decide(RestReplica{replica, keep_alive}); }
   void stop_replica(ReplicaId replica) { decide(StopReplica{replica}); }
   void request_plan(std::uint64_t plan, std::string input) { decide(PlanRequest{plan, std::move(input)}); }
+  /// The waiting task gets a replica on that node once decide() is done; commit_plan() leaves the GPUs free.
+  void place_task(JobId task, NodeId node) { placed_tasks_.emplace_back(task, node); }
+  const std::vector<std::pair<JobId, NodeId>>& placed_tasks() const { return placed_tasks_; }
   /// Asks for a tick at `at` (>= now) at the latest, even if nothing happens before.
   void wake_at(Time at) {
     if (!wake_ || at < *wake_) wake_ = at;
@@ -82,6 +87,7 @@ class Turn {
   Time now_;
   Context context_;
   std::vector<Decision>& decisions_;
+  std::vector<std::pair<JobId, NodeId>> placed_tasks_;
   std::optional<Time> wake_;
   std::optional<Error> error_;
 };

@@ -34,7 +34,6 @@ class GpuFinder {
     double value = 0;  // speed-up of `allocation`
   };
   struct Node {
-    bool serves = false;
     GpuCount free = 0;
     GpuCount training = 0;
     std::vector<ReplicaId> sleepers;
@@ -48,6 +47,7 @@ class GpuFinder {
     double loss = 0;
   };
 
+  std::optional<NodeId> search(GpuCount gpus);
   GpuCount asleep(const Node& node) const;
   void take(NodeId node, GpuCount gpus);
   void evict(NodeId node, GpuCount gpus);
@@ -57,6 +57,7 @@ class GpuFinder {
   double loss_until(NodeId node, GpuCount gpus);
   void apply(const Step& step);
   std::optional<NodeId> with_least_loss(GpuCount gpus);
+  std::optional<NodeId> with_largest_sum();
   std::optional<NodeId> whole_node(GpuCount gpus);
   std::optional<NodeId> at_random(GpuCount gpus);
   std::optional<NodeId> first_fit(GpuCount gpus);
@@ -68,7 +69,8 @@ class GpuFinder {
   Random& random_;
   std::vector<Job> jobs_;  // running training jobs, by (attained service, submission)
   std::vector<Node> nodes_;
-  std::vector<NodeId> order_;  // serving nodes, fewest training GPUs first (whole nodes, first fit: by index)
+  std::vector<NodeId> order_;      // serving nodes, fewest training GPUs first (whole nodes, first fit: by index)
+  std::vector<NodeId> elsewhere_;  // likewise, those where nothing is looked for before order_ has nothing more
   std::vector<ReplicaId> evicted_;
 };
 

@@ -120,6 +120,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     const bool yields = !policy_->plans_over_sleepers();
     if (yields) yield_sleepers(turn, /*free_counts=*/true);
     policy_->decide(turn);
+    serving_.start_placed(turn);
     // What a service keeps protected is there for training once it is asleep.
     const bool wants = state_.waiting_count() > 0 || (resizes && state_.active_count() > 0);
     if (const auto asleep = wants ? Serving::next_sleep(state_, now) : std::nullopt) turn.wake_at(*asleep);
