@@ -43,7 +43,7 @@ TEST_F(CliLending, FlagsThatMakeNoSense) {
   expect_bad({"--time", "polled"}, {"--time polled", "--round"});
   expect_bad({"--resize-cost", "sometimes"}, {"--resize-cost", "'sometimes'", "restart"});
   expect_bad({"--set", "place_at_ticks=false"}, {"place_at_ticks=false", "--round"});
-  expect_bad({"--set", "reclaim=gently"}, {"reclaim=gently", "least_loss, node, random, first_fit"});
+  expect_bad({"--set", "reclaim=gently"}, {"reclaim=gently", "least_loss, largest_sum, node, random, first_fit"});
   expect_bad({"--set", "keep_alive_base=-3s"}, {"keep_alive_base=-3s", "duration"});
   expect_bad({"--set", "keep_alive_factor=-1"}, {"keep_alive_factor=-1", "at least 0"});
   expect_bad({"--set", "measure_noise=9"}, {"measure_noise=9", "at most 2"});

@@ -134,7 +134,8 @@ TEST_P(ElasticPolicies, LiveWithAllKindsOfJobs) {
 INSTANTIATE_TEST_SUITE_P(
     All, ElasticPolicies,
     ::testing::Values(std::pair<std::string, Set>{"optimus", {}},
-                      std::pair<std::string, Set>{"optimus", {{"strip", "on"}, {"reclaim", "node"}}},
+                      std::pair<std::string, Set>{"optimus", {{"strip", "true"}, {"reclaim", "node"}}},
+                      std::pair<std::string, Set>{"optimus", {{"place_tasks", "true"}, {"reclaim", "largest_sum"}}},
                       std::pair<std::string, Set>{"afs", {}},
                       std::pair<std::string, Set>{"afs", {{"respect_max", "false"}}},
                       std::pair<std::string, Set>{"lyra", {}}, std::pair<std::string, Set>{"lyra", {{"value", "aryl"}}},

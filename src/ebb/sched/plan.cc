@@ -58,6 +58,7 @@ void stop_sleepers(Turn& turn, const TrainingPlan& plan) {
     }
     for (const NodeShare& share : allocation) left[share.node] -= share.gpus;
   }
+  for (const auto& [task, node] : turn.placed_tasks()) left[node] -= state.gpus_of_task(task);
   std::vector<ReplicaId> sleepers;
   for (const ReplicaId id : state.live_replicas()) {
     if (state.replica(id).phase(turn.now()) != ReplicaPhase::sleep) continue;
@@ -89,10 +90,11 @@ void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
     const ReplicaPhase phase = state.replica(id).phase(turn.now());
     if (phase == ReplicaPhase::sleep && nobody_trains) {
       sleepers.push_back(id);
-    } else if (phase != ReplicaPhase::stopping || turn.serving().strip == Strip::lagging) {
+    } else if (phase != ReplicaPhase::stopping) {
       hosts[state.replica(id).place.node] = true;
     }
   }
+  for (const auto& [task, node] : turn.placed_tasks()) hosts[node] = true;
   for (auto& [job, allocation] : plan) {
     std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
   }
@@ -213,7 +215,7 @@ void cut_to_legal(const JobSpec& spec, Allocation& allocation) {
 void commit_plan(Turn& turn, TrainingPlan plan) {
   const State& state = turn.state();
   stop_sleepers(turn, plan);
-  if (turn.serving().strip != Strip::off) strip_replica_nodes(turn, plan);
+  if (turn.serving().strip) strip_replica_nodes(turn, plan);
   for (auto& [job, allocation] : plan) cut_to_legal(state.job(job).spec, allocation);
   std::vector<Target> targets;
   for (const auto& [job, allocation] : plan) {

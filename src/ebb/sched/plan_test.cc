@@ -155,7 +155,7 @@ TEST_F(Plan, SleepersStayWhereTheyAreNotInTheWay) {
 
 TEST_F(Plan, StrippedTrainingLeavesNodesThatHostReplicas) {
   SchedulerConfig config;
-  config.serving.strip = Strip::on;
+  config.serving.strip = true;
   make(test_cluster(2, 4), config);
   run_->submit(task("a"));
   run_->submit(elastic_job(100, 1, 8));

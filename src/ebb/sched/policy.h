@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ebb/base/result.h"
 #include "ebb/model/event.h"
@@ -67,6 +69,9 @@ class Turn {
   void rest_replica(ReplicaId replica, Duration keep_alive) { decide(RestReplica{replica, keep_alive}); }
   void stop_replica(ReplicaId replica) { decide(StopReplica{replica}); }
   void request_plan(std::uint64_t plan, std::string input) { decide(PlanRequest{plan, std::move(input)}); }
+  /// The waiting task gets a replica on that node once decide() is done; commit_plan() leaves the GPUs free.
+  void place_task(JobId task, NodeId node) { placed_tasks_.emplace_back(task, node); }
+  const std::vector<std::pair<JobId, NodeId>>& placed_tasks() const { return placed_tasks_; }
   /// Asks for a tick at `at` (>= now) at the latest, even if nothing happens before.
   void wake_at(Time at) {
     if (!wake_ || at < *wake_) wake_ = at;
@@ -82,6 +87,7 @@ class Turn {
   Time now_;
   Context context_;
   std::vector<Decision>& decisions_;
+  std::vector<std::pair<JobId, NodeId>> placed_tasks_;
   std::optional<Time> wake_;
   std::optional<Error> error_;
 };
@@ -95,6 +101,10 @@ class Policy {
   /// Whether decide() sizes elastic jobs. If not, it starts every job on its class's gang size, and reclaim takes whole
   /// gangs.
   virtual bool resizes() const { return false; }
+
+  /// Whether decide() counts GPUs of sleeping replicas as free and stops those in its way (plan.h). If not, as many go
+  /// before it as waiting jobs could use.
+  virtual bool plans_over_sleepers() const { return resizes(); }
 
   /// The job waits now. Jobs that the cluster can never hold, and inference tasks, are not shown to the policy.
   virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;

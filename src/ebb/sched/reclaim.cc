@@ -1,12 +1,36 @@
 #include "ebb/sched/reclaim.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <tuple>
 
 #include "ebb/base/check.h"
 #include "ebb/sched/plan.h"
 
 namespace ebb::sched {
+namespace {
+
+// Adds up in the order of NumPy, on which the rounding depends: up to 7 terms in turn, up to 128 as eight running sums
+// that are combined as a tree, more in halves.
+double numpy_sum(std::span<const double> terms) {
+  const std::size_t n = terms.size();
+  if (n > 128) {
+    const std::size_t half = n / 2 - n / 2 % 8;
+    return numpy_sum(terms.first(half)) + numpy_sum(terms.subspan(half));
+  }
+  const std::size_t in_eights = n - n % 8;
+  double sum = 0;
+  if (in_eights > 0) {
+    std::array<double, 8> r{};
+    for (std::size_t i = 0; i < in_eights; ++i) r[i % 8] += terms[i];
+    sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+  }
+  for (std::size_t i = in_eights; i < n; ++i) sum += terms[i];
+  return sum;
+}
+
+}  // namespace
 
 GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) {
   const State& state = turn.state();
@@ -14,9 +38,9 @@ GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) 
   const ServingOptions& options = turn.serving();
   nodes_.resize(capacity.spec().nodes.size());
   for (NodeId n = 0; n < nodes_.size(); ++n) {
-    nodes_[n].serves = capacity.usable(n) && capacity.may_serve(n);
     nodes_[n].free = capacity.available(n);
-    if (nodes_[n].serves) order_.push_back(n);
+    if (!capacity.usable(n) || !capacity.may_serve(n)) continue;
+    (options.serving_pool_first && !capacity.in_serving_pool(n) ? elsewhere_ : order_).push_back(n);
   }
   std::vector<std::pair<GpuNanoseconds, JobId>> by_service;
   for (const JobId id : state.holding()) {
@@ -43,10 +67,12 @@ GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) 
     const ReplicaState& replica = state.replica(id);
     if (replica.phase(turn.now()) == ReplicaPhase::sleep) nodes_[replica.place.node].sleepers.push_back(id);
   }
-  if (options.reclaim == Reclaim::least_loss) {
-    std::sort(order_.begin(), order_.end(), [&](NodeId a, NodeId b) {
-      return nodes_[a].training != nodes_[b].training ? nodes_[a].training < nodes_[b].training : a < b;
-    });
+  if (options.reclaim == Reclaim::least_loss || options.reclaim == Reclaim::largest_sum) {
+    for (std::vector<NodeId>* nodes : {&order_, &elsewhere_}) {
+      std::sort(nodes->begin(), nodes->end(), [&](NodeId a, NodeId b) {
+        return nodes_[a].training != nodes_[b].training ? nodes_[a].training < nodes_[b].training : a < b;
+      });
+    }
   }
 }
 
@@ -72,6 +98,20 @@ void GpuFinder::evict(NodeId n, GpuCount gpus) {
 }
 
 std::optional<NodeId> GpuFinder::find(GpuCount gpus) {
+  std::optional<NodeId> found = search(gpus);
+  if (!found && !elsewhere_.empty()) {
+    std::swap(order_, elsewhere_);
+    found = search(gpus);
+    std::swap(order_, elsewhere_);
+  }
+  if (!found) return std::nullopt;
+  take(*found, gpus);
+  // Lyra's servers are lent as a whole: no training beside a replica.
+  if (turn_.serving().strip) clear_training(*found);
+  return found;
+}
+
+std::optional<NodeId> GpuFinder::search(GpuCount gpus) {
   const Reclaim reclaim = turn_.serving().reclaim;
   std::optional<NodeId> found;
   if (reclaim == Reclaim::random) {
@@ -88,12 +128,12 @@ std::optional<NodeId> GpuFinder::find(GpuCount gpus) {
       }
       if (found) break;
     }
-    if (!found) found = reclaim == Reclaim::node ? whole_node(gpus) : with_least_loss(gpus);
+    if (!found) {
+      found = reclaim == Reclaim::node                       ? whole_node(gpus)
+              : reclaim == Reclaim::largest_sum && gpus == 1 ? with_largest_sum()
+                                                             : with_least_loss(gpus);
+    }
   }
-  if (!found) return std::nullopt;
-  take(*found, gpus);
-  // Lyra's servers are lent as a whole: no training beside a replica.
-  if (turn_.serving().strip != Strip::off) clear_training(*found);
   return found;
 }
 
@@ -192,6 +232,49 @@ std::optional<NodeId> GpuFinder::with_least_loss(GpuCount gpus) {
   evict(node, gpus);
   reduce_until(node, gpus);
   return node;
+}
+
+// The first job (by attained service) and its lowest node where the sum of all speed-ups is largest without a GPU.
+std::optional<NodeId> GpuFinder::with_largest_sum() {
+  const State& state = turn_.state();
+  std::vector<std::pair<GpuNanoseconds, JobId>> terms_of;  // jobs that wait are terms too, of 0
+  for (JobId id = state.first_active(); id < state.jobs().size(); ++id) {
+    const JobState& job = state.job(id);
+    if (job.training() && job.active()) terms_of.emplace_back(job.gpu_time_until(turn_.now()), id);
+  }
+  std::sort(terms_of.begin(), terms_of.end());
+  std::vector<double> terms(terms_of.size());
+  const auto term = [&](const Job& job) -> double& {
+    const std::pair key(state.job(job.id).gpu_time_until(turn_.now()), job.id);
+    return terms[static_cast<std::size_t>(std::lower_bound(terms_of.begin(), terms_of.end(), key) - terms_of.begin())];
+  };
+  for (const Job& job : jobs_) term(job) = job.value;
+  std::vector<bool> serves(nodes_.size());
+  for (const NodeId n : order_) serves[n] = true;
+
+  std::optional<Step> best;
+  NodeId at = 0;
+  double largest = 0;
+  for (std::size_t j = 0; j < jobs_.size(); ++j) {
+    Allocation places = jobs_[j].allocation;
+    std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+    for (const NodeShare& share : places) {
+      if (!serves[share.node]) continue;
+      Step step = reduce(j, share.node);
+      term(jobs_[j]) = turn_.estimator().speedup(state, jobs_[j].id, step.rest);
+      const double sum = numpy_sum(terms);
+      term(jobs_[j]) = jobs_[j].value;
+      if (best && sum <= largest) continue;
+      best = std::move(step);
+      at = share.node;
+      largest = sum;
+    }
+  }
+  if (!best) return std::nullopt;
+  apply(*best);
+  Job& reduced = jobs_[best->job];
+  reduced.value = turn_.estimator().speedup(state, reduced.id, reduced.allocation);  // without a rounded difference
+  return at;
 }
 
 // What reduce_until() would cost: the same steps on copies of the jobs there.

@@ -41,7 +41,6 @@ class GpuFinder {
     std::size_t job = 0;  // the one that comes first among those that may lose them
   };
   struct Node {
-    bool serves = false;
     GpuCount free = 0;
     GpuCount training = 0;
     std::vector<ReplicaId> sleepers;
@@ -56,6 +55,7 @@ class GpuFinder {
     double loss = 0;
   };
 
+  std::optional<NodeId> search(GpuCount gpus);
   GpuCount asleep(const Node& node) const;
   void take(NodeId node, GpuCount gpus);
   void evict(NodeId node, GpuCount gpus);
@@ -66,6 +66,7 @@ class GpuFinder {
   Loss least_loss(NodeId node, GpuCount missing);
   void apply(const Step& step);
   std::optional<NodeId> with_least_loss(GpuCount gpus);
+  std::optional<NodeId> with_largest_sum();
   std::optional<NodeId> whole_node(GpuCount gpus);
   std::optional<NodeId> at_random(GpuCount gpus);
   std::optional<NodeId> first_fit(GpuCount gpus);
@@ -77,7 +78,8 @@ class GpuFinder {
   Random& random_;
   std::vector<Job> jobs_;  // running training jobs, by (attained service, submission)
   std::vector<Node> nodes_;
-  std::vector<NodeId> order_;  // serving nodes, fewest training GPUs first (whole nodes, first fit: by index)
+  std::vector<NodeId> order_;      // serving nodes, fewest training GPUs first (whole nodes, first fit: by index)
+  std::vector<NodeId> elsewhere_;  // likewise, those where nothing is looked for before order_ has nothing more
   std::vector<ReplicaId> evicted_;
 };
 

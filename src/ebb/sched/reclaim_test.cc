@@ -147,6 +147,45 @@ TEST(Reclaim, AJobThatGaveUpGpusCountsAnewOnAllItsNodes) {
   EXPECT_EQ(replica_nodes(run.state()), (std::vector<NodeId>{0, 2}));
 }
 
+// Jobs of these sizes, rising, that scale linearly, on one node: every GPU is worth the same. Which job loses one?
+JobId loser(const std::vector<GpuCount>& sizes, Reclaim reclaim, int waiting = 0) {
+  Setup setup{.cluster = {}, .jobs = {}, .places = {}};
+  setup.serving.reclaim = reclaim;
+  GpuCount all = 0;
+  for (JobId job = 0; job < sizes.size(); ++job) {
+    setup.jobs.push_back(elastic_job(100, 1, 8));
+    setup.places[job] = {{0, sizes[job]}};
+    all += sizes[job];
+  }
+  for (; waiting > 0; --waiting) setup.jobs.push_back(elastic_job(100, 1, 8));
+  setup.cluster = test_cluster(1, all);
+  TestRun run = start(std::move(setup));
+  arrive(run, 1, 10);
+  JobId job = 0;
+  while (job < sizes.size() && run.sizes()[job] == sizes[job]) ++job;
+  return job;
+}
+
+TEST(Reclaim, LargestSumIsDecidedByTheRoundingOfNumPy) {
+  // Expected values: argmax(sum(axis=1)) over the candidates in NumPy 1.24. Sizes over a fair share of 3 GPUs.
+  EXPECT_EQ(loser({2, 4, 6}, Reclaim::largest_sum), 2U);
+  EXPECT_EQ(loser({2, 4, 6}, Reclaim::least_loss), 1U);
+  // Eight terms are added as a tree: one after the other would give 5.
+  EXPECT_EQ(loser({1, 1, 1, 1, 4, 4, 4, 5}, Reclaim::largest_sum), 6U);
+  // A job that waits is a term as well.
+  EXPECT_EQ(loser({1, 1, 3, 3, 3, 4, 4}, Reclaim::largest_sum), 6U);
+  EXPECT_EQ(loser({1, 1, 3, 3, 3, 4, 4}, Reclaim::largest_sum, /*waiting=*/1), 3U);
+}
+
+TEST(Reclaim, LargestSumTakesWhereTheSumOfSpeedUpsFallsLeast) {
+  TestRun run = start({.cluster = test_cluster(2, 2),
+                       .jobs = {elastic_job(100, 1, 2), batch_job(100, 2, 10)},
+                       .places = {{0, {{0, 2}}}, {1, {{1, 2}}}},
+                       .serving = {.reclaim = Reclaim::largest_sum}});
+  run.tell(report_of_no_gain(1), 5);
+  EXPECT_EQ(only<Resize>(arrive(run, 1, 10)), (one_resize(1, {{1, 1}})));
+}
+
 TEST(Reclaim, CountsTheNodesThatAJobIsLeftOn) {
   // Across nodes a step is slow: four GPUs on one node are worth more than three there and one elsewhere.
   ClusterSpec cluster;
@@ -250,7 +289,8 @@ TEST(Reclaim, FirstFitDoesNotSpareTraining) {
 }
 
 TEST(Reclaim, DemandAboveCapacityWaits) {
-  for (const Reclaim reclaim : {Reclaim::least_loss, Reclaim::node, Reclaim::random, Reclaim::first_fit}) {
+  for (const Reclaim reclaim :
+       {Reclaim::least_loss, Reclaim::largest_sum, Reclaim::node, Reclaim::random, Reclaim::first_fit}) {
     TestRun run = start({.cluster = test_cluster(1, 2),
                          .jobs = {elastic_job(100, 1, 2)},
                          .places = {{0, {{0, 2}}}},
@@ -279,6 +319,23 @@ TEST(Reclaim, LendingSaysWhereReplicasMayBe) {
               lending == Lending::pooled ? (std::vector<NodeId>{1, 1, 0}) : (std::vector<NodeId>{1, 1}))
         << to_string(lending);
     EXPECT_EQ(run.sizes()[0], lending == Lending::pooled ? 1 : 2) << to_string(lending);
+  }
+}
+
+TEST(Reclaim, TheServingPoolFirst) {
+  for (const bool pool_first : {false, true}) {
+    ClusterSpec cluster;
+    add_nodes(cluster, 1, 3, "", "training");
+    add_nodes(cluster, 1, 2, "", "serving");
+    TestRun run = start({.cluster = cluster,
+                         .jobs = {elastic_job(100, 1, 2)},
+                         .places = {{0, {{1, 2}}}},
+                         .serving = {.serving_pool_first = pool_first},
+                         .lending = Lending::pooled});
+    arrive(run, 3, 10);
+    // Training gives way there before anything goes to free GPUs elsewhere.
+    EXPECT_EQ(replica_nodes(run.state()), pool_first ? (std::vector<NodeId>{1, 1, 0}) : (std::vector<NodeId>{0, 0, 0}));
+    EXPECT_EQ(run.sizes()[0], pool_first ? 0 : 2);
   }
 }
 

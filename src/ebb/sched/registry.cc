@@ -47,8 +47,10 @@ std::span<const OptionSpec> Registry::common_options() {
        {"packed", "one_node"}},
       {"reclaim",
        std::string("least_loss"),
-       "which training GPUs are taken back for services: least loss of speed-up, whole nodes, random, or first nodes",
-       {"least_loss", "node", "random", "first_fit"}},
+       "which training GPUs are taken back for services: least loss of speed-up (largest_sum: the same by sums over "
+       "all jobs, whose rounding chooses among equal losses as in DeepBoot's simulator), whole nodes, random, or first "
+       "nodes",
+       {"least_loss", "largest_sum", "node", "random", "first_fit"}},
       {"keep_alive",
        std::string("constants"),
        "how long a replica stays warm and unlent after serving: by constants, learned from gaps between arrivals, or "
@@ -62,6 +64,12 @@ std::span<const OptionSpec> Registry::common_options() {
        true,
        "services get GPUs at ticks too (false: between ticks only, as in DeepBoot's simulator)",
        {}},
+      {"serving_pool_first",
+       false,
+       "where lending lets replicas use every node, they leave the serving pool only if it has no GPU for them, free "
+       "or "
+       "to take back (as in DeepBoot's simulator where whole nodes are reclaimed)",
+       {}},
       {"warm_after_eviction",
        false,
        "a replica evicted at a tick starts again without a delay if it is needed in the next moment (as in DeepBoot's "
@@ -72,11 +80,11 @@ std::span<const OptionSpec> Registry::common_options() {
        "reclaim takes single GPUs of jobs that the policy holds at a fixed size (as DeepBoot's simulator does)",
        {}},
       {"strip",
-       std::string("off"),
-       "training leaves every node that hosts a replica, at every decision (as Lyra and Optimus in DeepBoot's "
-       "simulator; "
-       "lagging: also nodes whose replica ends at this moment)",
-       {"off", "on", "lagging"}},
+       false,
+       "training leaves every node that hosts a replica, at every decision (as under Lyra, AFS and Optimus in "
+       "DeepBoot's "
+       "simulator)",
+       {}},
   };
   return options;
 }
@@ -94,10 +102,11 @@ EstimatorOptions estimator_options(const Options& options, const PolicyInfo& inf
 ServingOptions serving_options(const Options& options, std::uint64_t seed) {
   ServingOptions serving;
   const auto& reclaim = options.get<std::string>("reclaim");
-  serving.reclaim = reclaim == "node"        ? Reclaim::node
-                    : reclaim == "random"    ? Reclaim::random
-                    : reclaim == "first_fit" ? Reclaim::first_fit
-                                             : Reclaim::least_loss;
+  serving.reclaim = reclaim == "node"          ? Reclaim::node
+                    : reclaim == "largest_sum" ? Reclaim::largest_sum
+                    : reclaim == "random"      ? Reclaim::random
+                    : reclaim == "first_fit"   ? Reclaim::first_fit
+                                               : Reclaim::least_loss;
   const auto& keep_alive = options.get<std::string>("keep_alive");
   serving.keep_alive = keep_alive == "none"      ? KeepAlive::none
                        : keep_alive == "learned" ? KeepAlive::learned
@@ -108,8 +117,8 @@ ServingOptions serving_options(const Options& options, std::uint64_t seed) {
   serving.limit = options.get<Duration>("keep_alive_limit");
   serving.place_at_ticks = options.get<bool>("place_at_ticks");
   serving.allow_rigid_shrink = options.get<bool>("allow_rigid_shrink");
-  const auto& strip = options.get<std::string>("strip");
-  serving.strip = strip == "off" ? Strip::off : strip == "on" ? Strip::on : Strip::lagging;
+  serving.strip = options.get<bool>("strip");
+  serving.serving_pool_first = options.get<bool>("serving_pool_first");
   serving.warm_after_eviction = options.get<bool>("warm_after_eviction");
   serving.seed = seed;
   return serving;

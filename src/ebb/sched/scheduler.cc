@@ -117,13 +117,15 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   }
   if (tick) {
     const bool resizes = context.policy_resizes;
-    if (!resizes) yield_sleepers(turn, /*free_counts=*/true);
+    const bool yields = !policy_->plans_over_sleepers();
+    if (yields) yield_sleepers(turn, /*free_counts=*/true);
     policy_->decide(turn);
+    serving_.start_placed(turn);
     // What a service keeps protected is there for training once it is asleep.
     const bool wants = state_.waiting_count() > 0 || (resizes && state_.active_count() > 0);
     if (const auto asleep = wants ? Serving::next_sleep(state_, now) : std::nullopt) turn.wake_at(*asleep);
     // Enough is free, but not where it helps: what sleeps beside it goes too, and the policy decides again.
-    if (!resizes && yield_sleepers(turn, /*free_counts=*/false)) turn.wake_at(now);
+    if (yields && yield_sleepers(turn, /*free_counts=*/false)) turn.wake_at(now);
   }
   if (turn.error()) return tl::unexpected(*turn.error());
   if (tick && serving_.options().warm_after_eviction) {

@@ -76,6 +76,14 @@ void Serving::run(Turn& turn, bool place) {
   }
 }
 
+void Serving::start_placed(Turn& turn) const {
+  const State& state = turn.state();
+  for (const auto& [task, node] : turn.placed_tasks()) {
+    const ServiceId service = *state.find_service(state.job(task).spec.application);
+    turn.start_replica(service, {node, state.gpus_of_task(task)}, task, keep_alive(service, 0));
+  }
+}
+
 void Serving::stop_unkept(Turn& turn) const {
   if (options_.keep_alive != KeepAlive::none) return;
   const std::vector<ReplicaId> replicas = turn.state().live_replicas();

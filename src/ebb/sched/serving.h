@@ -34,6 +34,8 @@ class Serving {
   void on_evicted(ServiceId service) { evicted_.push_back(service); }
   /// `place`: whether step 3 is done.
   void run(Turn& turn, bool place);
+  /// Starts replicas for the tasks that the policy placed itself.
+  void start_placed(Turn& turn) const;
   /// When a warm replica falls asleep that something waits for; a Timer event then makes it available.
   std::optional<Time> next_wake(const State& state, Time now) const;
   /// When the next warm replica falls asleep.

@@ -10,10 +10,11 @@ namespace ebb::sched {
 
 /// Which training GPUs are taken back when a service needs some.
 enum class Reclaim : std::uint8_t {
-  least_loss,  ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least
-  node,        ///< Lyra: whole nodes, those with the fewest training GPUs first
-  random,      ///< uniformly among the GPUs that may be taken, free ones too
-  first_fit,   ///< the first nodes, whatever runs there
+  least_loss,   ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least
+  largest_sum,  ///< least_loss by sums over all jobs: which of equal losses is taken depends on rounding
+  node,         ///< Lyra: whole nodes, those with the fewest training GPUs first
+  random,       ///< uniformly among the GPUs that may be taken, free ones too
+  first_fit,    ///< the first nodes, whatever runs there
 };
 
 /// How long a replica stays warm and its GPUs unlent after it served.
@@ -23,13 +24,6 @@ enum class KeepAlive : std::uint8_t {
   learned,    ///< nine of ten gaps between the last arrivals at the service, within (base and limit) x factor
 };
 
-/// Whether training leaves every node that hosts a replica, at every decision.
-enum class Strip : std::uint8_t {
-  off,
-  on,
-  lagging,  ///< also nodes whose replica ends at this very moment
-};
-
 struct ServingOptions {
   Reclaim reclaim = Reclaim::least_loss;
   KeepAlive keep_alive = KeepAlive::constants;
@@ -37,9 +31,10 @@ struct ServingOptions {
   Duration base = std::chrono::seconds(30);
   Duration bonus = std::chrono::seconds(15);
   Duration limit = std::chrono::seconds(120);
-  bool place_at_ticks = true;       ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
-  bool allow_rigid_shrink = false;  ///< reclaim may take single GPUs of rigid gangs
-  Strip strip = Strip::off;
+  bool place_at_ticks = true;        ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
+  bool allow_rigid_shrink = false;   ///< reclaim may take single GPUs of rigid gangs
+  bool strip = false;                ///< training leaves every node that hosts a replica, at every decision
+  bool serving_pool_first = false;   ///< other nodes only if none of the serving pool is or can be made free
   bool warm_after_eviction = false;  ///< a replica evicted at a tick is warm until the next step between ticks
   std::uint64_t seed = 1;            ///< of Reclaim::random
 };

@@ -188,6 +188,8 @@ class State {
   const std::vector<ServiceState>& services() const { return services_; }
   /// nullopt if no such service was added and no task named it.
   std::optional<ServiceId> find_service(std::string_view name) const;
+  /// GPUs of a replica for this task.
+  GpuCount gpus_of_task(JobId task) const { return services_[*find_service(jobs_[task].spec.application)].spec.gpus; }
   const std::vector<ReplicaState>& replicas() const { return replicas_; }
   const ReplicaState& replica(ReplicaId id) const { return replicas_[id]; }
   /// Replicas that are not gone, in order of their number.

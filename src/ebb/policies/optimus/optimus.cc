@@ -16,6 +16,8 @@ using namespace sched;
 /// whose remaining time falls most.
 class Optimus final : public Policy {
  public:
+  explicit Optimus(bool place_tasks) : place_tasks_(place_tasks) {}
+
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Optimus>(*this); }
   bool resizes() const override { return true; }
   void on_queued(const State&, JobId, Queued, Time) override {}
@@ -23,14 +25,20 @@ class Optimus final : public Policy {
   void decide(Turn& turn) override {
     decided_ = turn.now();
     const State& state = turn.state();
-    const PlanView view = plan_view(state, turn.now());
+    PlanView view = plan_view(state, turn.now());
     GpuBudget budget(state, view);
+    if (place_tasks_) {
+      for (const JobId task : state.waiting_tasks()) {
+        budget.withhold(state.capacity().serving_groups(), state.gpus_of_task(task));
+      }
+    }
     std::vector<std::size_t> order(view.jobs.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return queue_key(state, view.jobs[a]) < queue_key(state, view.jobs[b]);
     });
     grow(turn, view, order, budget);
+    if (place_tasks_) place_tasks(turn, view, budget);
     // Equal sizes are placed in order of submission, whatever their priority.
     std::sort(order.begin(), order.end());
     commit_plan(turn, place_sizes(state, view, budget, order, Fill::emptiest));
@@ -80,6 +88,31 @@ class Optimus final : public Policy {
     }
   }
 
+  // As in DeepBoot's simulator: each waiting task on the node with most GPUs left beside the lists that jobs keep.
+  static void place_tasks(Turn& turn, PlanView& view, const GpuBudget& budget) {
+    const State& state = turn.state();
+    const Capacity& capacity = state.capacity();
+    std::vector<GpuCount> left = view.node_gpus;
+    for (NodeId n = 0; n < left.size(); ++n) {
+      left[n] = capacity.may_serve(n) ? std::max(left[n], capacity.available(n)) : 0;
+    }
+    for (std::size_t i = 0; i < view.jobs.size(); ++i) {
+      const JobState& job = state.job(view.jobs[i]);
+      if (job.phase != JobPhase::running || job.gpus != budget.given(i)) continue;
+      for (const NodeShare& share : job.allocation) left[share.node] -= share.gpus;
+    }
+    for (const JobId task : state.waiting_tasks()) {
+      const auto emptiest = std::max_element(left.begin(), left.end());
+      const GpuCount gpus = state.gpus_of_task(task);
+      if (*emptiest < gpus) continue;
+      const auto node = static_cast<NodeId>(emptiest - left.begin());
+      *emptiest -= gpus;
+      view.node_gpus[node] = std::max(view.node_gpus[node] - gpus, 0);
+      turn.place_task(task, node);
+    }
+  }
+
+  bool place_tasks_;
   Time decided_{Duration(-1)};
 };
 
@@ -92,8 +125,14 @@ void register_optimus(Registry& registry) {
       .source = "Peng et al., EuroSys 2018; rules as in the simulators of Pollux and DeepBoot",
       .oracle = Oracle::no,
       .preemptive = true,
-      .options = {},
-      .make = [](const PolicyArguments&) -> Result<std::unique_ptr<Policy>> { return std::make_unique<Optimus>(); },
+      .options = {{"place_tasks",
+                   false,
+                   "inference tasks that wait at a decision are placed by it, before training and where most GPUs are "
+                   "left, as in DeepBoot's simulator",
+                   {}}},
+      .make = [](const PolicyArguments& arguments) -> Result<std::unique_ptr<Policy>> {
+        return std::make_unique<Optimus>(arguments.options.get<bool>("place_tasks"));
+      },
   });
 }
 

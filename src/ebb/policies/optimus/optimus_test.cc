@@ -10,10 +10,19 @@ namespace {
 using namespace sched;
 using Sizes = std::vector<GpuCount>;
 
-TestRun optimus(ClusterSpec cluster) {
+using Set = std::vector<std::pair<std::string, std::string>>;
+
+TestRun optimus(ClusterSpec cluster, const Set& set = {}) {
   Registry registry;
   register_optimus(registry);
-  return TestRun(registry.make_scheduler("optimus", {}, std::move(cluster), {}).value());
+  return TestRun(registry.make_scheduler("optimus", set, std::move(cluster), {}).value());
+}
+
+JobSpec task(const std::string& service) {
+  JobSpec job = test_job(1, 5);
+  job.kind = JobKind::inference;
+  job.application = service;
+  return job;
 }
 
 TEST(Optimus, OneForAllThenToTheLargestGain) {
@@ -126,6 +135,56 @@ TEST(Optimus, LivesWithFailedNodes) {
   run.hear(NodeRepaired{0});
   run.tick(120);
   EXPECT_EQ(run.sizes(), (Sizes{4, 4}));
+}
+
+const Set kPlacesTasks = {{"place_tasks", "true"}, {"place_at_ticks", "false"}};
+
+TEST(Optimus, PlacesTasksBeforeTraining) {
+  TestRun run = optimus(test_cluster(2, 2), kPlacesTasks);
+  run.submit(elastic_job(100, 1, 8));
+  run.submit(task("a"));
+  run.submit(task("b"));
+  const auto decisions = run.tick(0);
+  // Each task where most GPUs are left; training has the rest, here one GPU of each node.
+  EXPECT_EQ(decisions, (std::vector<Decision>{Start{0, {{0, 1}, {1, 1}}},
+                                              StartReplica{0, 0, {0, 1}, 1, std::chrono::seconds(30), false},
+                                              StartReplica{1, 1, {1, 1}, 2, std::chrono::seconds(30), false}}));
+}
+
+TEST(Optimus, TasksGoBesideListsThatJobsKeep) {
+  TestRun run = optimus(test_cluster(3, 2), kPlacesTasks);
+  JobSpec kept = elastic_job(100, 1, 2);
+  run.submit(kept);
+  run.submit(elastic_job(100, 1, 8));
+  run.tick(0);
+  ASSERT_EQ(run.sizes(), (Sizes{2, 4}));
+  ASSERT_EQ(run.state().job(0).allocation, (Allocation{{0, 2}}));
+  run.submit(task("a"));
+  run.tick(60);
+  EXPECT_EQ(run.sizes(), (Sizes{2, 3, 0}));
+  EXPECT_EQ(run.state().replica(0).place, (NodeShare{1, 1}));
+}
+
+TEST(Optimus, StripLeavesNodesOfPlacedTasksToThem) {
+  Set set = kPlacesTasks;
+  set.emplace_back("strip", "true");
+  TestRun run = optimus(test_cluster(2, 2), set);
+  run.submit(elastic_job(100, 1, 8));
+  run.submit(task("a"));
+  run.tick(0);
+  EXPECT_EQ(run.state().job(0).allocation, (Allocation{{1, 2}}));
+}
+
+TEST(Optimus, SleepersMakeRoomForPlacedTasks) {
+  TestRun run = optimus(test_cluster(1, 2), kPlacesTasks);
+  run.submit(task("a"));
+  run.tick(0);
+  run.tell(JobFinished{0, {}}, 10);  // it sleeps since 40 s
+  run.submit(elastic_job(100, 1, 1));
+  run.submit(task("b"));
+  const auto decisions = run.tick(60);
+  EXPECT_EQ(decisions, (std::vector<Decision>{StopReplica{0}, Start{1, {{0, 1}}},
+                                              StartReplica{1, 1, {0, 1}, 2, std::chrono::seconds(30), false}}));
 }
 
 TEST(Optimus, ACopyDecidesAlike) {

@@ -21,6 +21,8 @@ class PolluxTiresias final : public Policy {
 
   std::unique_ptr<Policy> clone() const override { return std::make_unique<PolluxTiresias>(*this); }
 
+  bool plans_over_sleepers() const override { return true; }
+
   void on_queued(const State&, JobId id, Queued why, Time now) override {
     if (jobs_.size() <= id) jobs_.resize(id + 1);
     if (why == Queued::submitted) queues_[0].push_back(id);

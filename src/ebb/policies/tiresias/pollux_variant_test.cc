@@ -118,6 +118,19 @@ TEST(PolluxTiresias, WaitingTasksKeepGpusBack) {
   EXPECT_EQ(run.sizes()[2], 3);
 }
 
+TEST(PolluxTiresias, SleepersStayBesideAJobThatWaitsForMore) {
+  TestRun run = two_queues(test_cluster(1, 4));
+  run.submit(task());
+  run.tick(0);
+  run.tell(JobFinished{0, {}}, 10);  // its replica sleeps since 40 s
+  run.submit(test_job(3));
+  run.submit(test_job(2));
+  EXPECT_EQ(run.tick(60), (std::vector<Decision>{Start{1, {{0, 3}}}}));
+  run.hear(JobFinished{1, {}});
+  run.submit(test_job(2));
+  EXPECT_EQ(run.tick(120), (std::vector<Decision>{StopReplica{0}, Start{2, {{0, 2}}}, Start{3, {{0, 2}}}}));
+}
+
 TEST(PolluxTiresias, AFailedJobKeepsItsPlace) {
   TestRun run = two_queues(test_cluster(2, 4));
   run.submit(test_job(4));
