@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 
 #include "ebb/base/check.h"
-#include "ebb/perf/queueing.h"
 #include "ebb/sched/room.h"
+#include "ebb/sim/replica_need.h"
 #include "ebb/sim/resolve.h"
 #include "ebb/trace/journal.h"
 
@@ -48,14 +47,9 @@ void Engine::plan_demand() {
     const ServiceSpec& spec = workload_.services[id].spec;
     const auto most =
         static_cast<std::int32_t>(std::max(1, 2 * state().capacity().total_gpus() / std::max(spec.gpus, 1)));
-    std::map<double, std::int32_t> known;  // rates come again, day by day
+    ReplicaNeed need(spec, most);
     for (const RatePoint& point : workload_.services[id].requests) {
-      const auto [found, is_new] = known.try_emplace(point.requests_per_s, 0);
-      if (is_new && point.requests_per_s > 0) {
-        found->second =
-            perf::mdc_replicas(point.requests_per_s, spec.service_time, spec.target_latency, spec.percentile, most);
-      }
-      demand_.push_back({point.at, id, found->second, point.requests_per_s});
+      demand_.push_back({point.at, id, need(point.requests_per_s), point.requests_per_s});
     }
   }
   std::sort(demand_.begin(), demand_.end(),
