@@ -20,10 +20,10 @@ def data_folder() -> pathlib.Path:
     return pathlib.Path(folder)
 
 
-def run(arguments: list[str]) -> dict:
-    """`ebb sim run ARGUMENTS --json`: its figures, plus cpu_s and peak_mb of the process. Ends the program on an error."""
+def run(arguments: list, command: str = "run") -> dict:
+    """`ebb sim COMMAND ARGUMENTS --json`: its figures, plus cpu_s and peak_mb of the process. Ends the program on an error."""
     process = subprocess.Popen(
-        [str(EBB), "sim", "run", *map(str, arguments), "--json", "--progress", "never"],
+        [str(EBB), "sim", command, *map(str, arguments), "--json", "--progress", "never"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> dict:
     out, err = process.stdout.read(), process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
-        sys.exit(f"ebb sim run {' '.join(map(str, arguments))}\n{err}")
+        sys.exit(f"ebb sim {command} {' '.join(map(str, arguments))}\n{err}")
     figures = json.loads(out)
     figures["cpu_s"] = usage.ru_utime + usage.ru_stime
     figures["peak_mb"] = usage.ru_maxrss / 1024

@@ -22,7 +22,7 @@ function(ebb_web_report target)
     DEPENDS ${source}/package.json ${source}/package-lock.json
     COMMENT "Fetching the chart library of the report page (npm ci)" VERBATIM)
   ebb_embed(${target} SYMBOL report_files FILES
-    ${source}/template.html ${source}/report.css ${source}/format.js ${source}/charts.js ${source}/usage.js
+    ${source}/head.html ${source}/errors.js ${source}/template.html ${source}/report.css ${source}/format.js ${source}/charts.js ${source}/usage.js
     ${source}/gantt.js ${source}/report.js
     ${lending}/lending.html ${lending}/lending.css ${lending}/lending.js
     ${vendor}/uPlot.iife.min.js ${vendor}/uPlot.min.css ${vendor}/uPlot.LICENSE)

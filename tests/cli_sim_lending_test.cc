@@ -128,6 +128,25 @@ TEST_F(CliSimLending, ServicesBringTheirRates) {
   expect_refused(small({"--services", services, "--series", folder_ / "chat.csv"}), {"not both"});
 }
 
+TEST_F(CliSimLending, EqualShareAndNoHeadline) {
+  const auto json = json_of({"--equal-share"});
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json["headline"]["equal_share"].items()) keys.push_back(key);
+  ASSERT_GE(keys.size(), 3U);
+  EXPECT_THAT(std::vector<std::string>(keys.begin(), keys.begin() + 3), ElementsAre("headroom", "reached", "load"));
+  EXPECT_TRUE(json_of({"--no-headline"})["headline"].is_null());
+  const cli::Outcome outcome = ebb(small({"--equal-share", "--out", folder_ / "equal"}));
+  ASSERT_EQ(outcome.code, cli::kExitOk) << outcome.err;
+  const std::string runs = folder_.read("equal/runs.csv");
+  EXPECT_EQ(std::count(runs.begin(), runs.end(), '\n'), 1 + 4 + 4 + 4);
+  EXPECT_THAT(folder_.read("equal/cells.csv"), HasSubstr("\nequal_share,"));
+  expect_refused(small({"--equal-share", "--no-headline"}), {"--equal-share", "--no-headline"});
+  expect_refused(small({"--serving", "40", "--headline", "40", "--no-headline"}), {"--headline", "--no-headline"});
+  expect_refused(small({"--equal-share", "--set", "serving_headroom=1"}), {"serving_headroom is given"});
+  expect_refused(small({"--set", "serving_headroom=-1"}), {"serving_headroom=-1", "at least 0"});
+  expect_refused(small({"--set", "serving_headroom=1.5"}), {"serving_headroom=1.5", "a whole number"});
+}
+
 TEST_F(CliSimLending, BadInput) {
   expect_refused(small({"--seeds", "0"}), {"--seeds 0"});
   expect_refused(small({"--seeds", "-1"}), {"--seeds"});

@@ -135,6 +135,42 @@ TEST_F(LendingStudyTest, TheHeadlineIsWhereJobsWaitAsLongAsTheyRun) {
   }
 }
 
+// Three jobs as above; 500 s after the first one serving needs its GPU. With lending it is loaded 10 s later than
+// without, for the job there takes 10 s to go; held warm as headroom it serves at once, and nothing is freed.
+TEST_F(LendingStudyTest, TheHeadlineAtAnEqualShareInTarget) {
+  options_.find_headline = true;
+  options_.equal_share = true;
+  options_.day_start = hours(12) - kWarmUp - seconds(500);
+  common_.set = {{"drain", "10s"}};
+  const auto result = study();
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const LendingHeadline& headline = result->headline.value();
+  EXPECT_LT(headline.cell.in_target_change.mean, 0);
+  EXPECT_LT(headline.cell.jct_change.mean, 0);
+  const LendingEqualShare& equal = headline.equal_share.value();
+  EXPECT_TRUE(equal.reached);
+  EXPECT_EQ(equal.headroom, 1);
+  EXPECT_GT(equal.cell.in_target_lending.mean, equal.cell.in_target_none.mean);
+  EXPECT_EQ(equal.cell.in_target_none.mean, headline.cell.in_target_none.mean);
+  EXPECT_DOUBLE_EQ(equal.cell.jct_change.mean, 0);
+  EXPECT_EQ(equal.cell.freed_gpu_h.mean, 0);
+  EXPECT_EQ(lending_json(*result)["headline"]["equal_share"]["headroom"], 1);
+  EXPECT_THAT(lending_sentences(*result)[3], HasSubstr("for which 1 warm replica of each service is held back"));
+  options_.threads = 3;
+  EXPECT_EQ(lending_json(*result).dump(), lending_json(study().value()).dump());
+}
+
+TEST_F(LendingStudyTest, AnEqualShareMayNeedNoHeadroom) {
+  options_.find_headline = true;
+  options_.equal_share = true;
+  const auto result = study();  // nothing is needed for as long as the jobs run
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const LendingEqualShare& equal = result->headline->equal_share.value();
+  EXPECT_TRUE(equal.reached);
+  EXPECT_EQ(equal.headroom, 0);
+  EXPECT_EQ(equal.cell.jct_lending_s.mean, result->headline->cell.jct_lending_s.mean);
+}
+
 // Jobs that take no time wait for nobody, however many there are.
 TEST_F(LendingStudyTest, TheHeadlineMayNotBeFound) {
   trace_.jobs[0].run_time = seconds(0);
@@ -213,6 +249,13 @@ TEST_F(LendingStudyTest, WhatCannotBeStudied) {
   options_.lending = Lending::none;
   EXPECT_THAT(error(), HasSubstr("give pooled or partitioned"));
   options_.lending = Lending::pooled;
+  options_.equal_share = true;
+  EXPECT_THAT(error(), HasSubstr("at the headline, which was not asked for"));
+  options_.find_headline = true;
+  common_.set = {{"serving_headroom", "2"}};
+  EXPECT_THAT(error(), HasSubstr("serving_headroom is given"));
+  common_.set.clear();
+  options_.equal_share = false;
   options_.loads = {0};
   EXPECT_THAT(error(), HasSubstr("load 0: give a number from 1/64 to 64"));
   options_.loads = {1};

@@ -207,9 +207,11 @@ class Judge {
     return std::any_of(warnings.begin(), warnings.end(),
                        [&](const std::string& w) { return w.find(part) != std::string::npos; });
   }
-  // Nodes that are gone for good, or services that keep all they ever got, leave jobs over.
+  // Nodes that are gone for good, services that keep all they ever got, or headroom, leave jobs over.
   bool may_strand() const {
+    const auto& set = c_.options.set;
     return !c_.workload.services.empty() ||
+           std::any_of(set.begin(), set.end(), [](const auto& entry) { return entry.first == "serving_headroom"; }) ||
            std::any_of(c_.options.faults.outages.begin(), c_.options.faults.outages.end(),
                        [](const spec::NodeOutage& outage) { return !outage.lasts; });
   }

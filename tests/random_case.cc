@@ -66,6 +66,8 @@ class Maker {
         value = one_in(2) ? "0" : "0.3";
       } else if (spec.name == "keep_alive_base") {
         value = one_in(2) ? "0" : "7s";
+      } else if (spec.name == "serving_headroom") {
+        value = one_in(2) ? "1" : "3";
       } else if (spec.name == "measure_noise" || spec.name == "interference") {
         value = "0.2";
       } else {

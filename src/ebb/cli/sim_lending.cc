@@ -29,6 +29,8 @@ struct LendingFlags {
   std::vector<double> serving;
   std::optional<double> shape_power;
   std::optional<double> headline;
+  bool no_headline = false;
+  bool equal_share = false;
   std::uint64_t seeds = 10;
   double request_noise = 0;
   std::string day_start;
@@ -106,6 +108,8 @@ Result<sim::LendingOptions> study_options(const LendingFlags& flags, const SimSe
     }
     if (!flags.shape_power) options.power.reset();
   }
+  options.find_headline = !flags.no_headline;
+  options.equal_share = flags.equal_share;
   if (flags.seeds < 1 || flags.seeds > kMostSeeds) {
     return fail(ErrorCode::invalid_argument, "--seeds {}: give how many seeds to run, 1 to {}", flags.seeds,
                 kMostSeeds);
@@ -240,7 +244,15 @@ void add_sim_lending(CLI::App& sim, Context& context) {
   command->add_option("--shape-power", flags->shape_power,
                       "One more serving mean, that of the headline: the shape with this power (default 1; alone: no "
                       "other means)");
-  command->add_option("--headline", flags->headline, "The serving mean of the headline: one of --serving");
+  CLI::Option* headline =
+      command->add_option("--headline", flags->headline, "The serving mean of the headline: one of --serving");
+  CLI::Option* no_headline =
+      command->add_flag("--no-headline", flags->no_headline, "The sweep alone")->excludes(headline);
+  command
+      ->add_flag("--equal-share", flags->equal_share,
+                 "Also the headline with as many warm replicas held back (serving_headroom) as it takes for an equal "
+                 "share of requests in target")
+      ->excludes(no_headline);
   command->add_option("--seeds", flags->seeds, "How many seeds (default 10)")->check(whole_number());
   command->add_option("--seed", flags->common.seed, "The first seed (default 1)")->check(whole_number());
   command->add_option("--request-noise", flags->request_noise,

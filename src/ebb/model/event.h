@@ -215,7 +215,8 @@ struct WakeReplica {
   bool operator==(const WakeReplica&) const = default;
 };
 
-/// A serving replica of a service with a demand is not needed now: it is kept alive for so long, then sleeps.
+/// A serving replica of a service with a demand is not needed now, or a warm one is kept for another time: from now on
+/// it is kept alive for so long, then sleeps.
 struct RestReplica {
   ReplicaId replica = 0;
   Duration keep_alive{};

@@ -60,6 +60,13 @@ std::span<const OptionSpec> Registry::common_options() {
       {"keep_alive_base", Duration(std::chrono::seconds(30)), "keep-alive after the first use", {}},
       {"keep_alive_bonus", Duration(std::chrono::seconds(15)), "more for every reuse while protected", {}},
       {"keep_alive_limit", Duration(std::chrono::seconds(120)), "keep-alive at most", {}},
+      {"serving_headroom",
+       std::int64_t{0},
+       "replicas of each service beyond what it needs that stay warm and are never lent, as far as the serving pool "
+       "holds them",
+       {},
+       0,
+       1'000'000},
       {"place_at_ticks",
        true,
        "services get GPUs at ticks too (false: between ticks only, as in DeepBoot's simulator)",
@@ -115,6 +122,7 @@ ServingOptions serving_options(const Options& options, std::uint64_t seed) {
   serving.base = options.get<Duration>("keep_alive_base");
   serving.bonus = options.get<Duration>("keep_alive_bonus");
   serving.limit = options.get<Duration>("keep_alive_limit");
+  serving.headroom = static_cast<std::int32_t>(options.get<std::int64_t>("serving_headroom"));
   serving.place_at_ticks = options.get<bool>("place_at_ticks");
   serving.allow_rigid_shrink = options.get<bool>("allow_rigid_shrink");
   serving.strip = options.get<bool>("strip");

@@ -9,6 +9,35 @@ namespace {
 
 constexpr std::size_t kGapsKept = 32;
 
+/// Replicas that serve the demand of a service.
+std::int32_t ready_replicas(const State& state, ServiceId service) {
+  const std::vector<ReplicaId>& replicas = state.services()[service].replicas;
+  return static_cast<std::int32_t>(std::count_if(replicas.begin(), replicas.end(), [&](ReplicaId id) {
+    const ReplicaState& replica = state.replica(id);
+    return replica.folded == ReplicaPhase::serving && !replica.task;
+  }));
+}
+
+std::int32_t held_replicas(const State& state, ServiceId service) {
+  const std::vector<ReplicaId>& replicas = state.services()[service].replicas;
+  return static_cast<std::int32_t>(
+      std::count_if(replicas.begin(), replicas.end(), [&](ReplicaId id) { return state.replica(id).held(); }));
+}
+
+/// GPUs of the serving pool (of all nodes, where none is called so) beyond what services need now.
+GpuCount room_beyond_need(const State& state) {
+  const Capacity& capacity = state.capacity();
+  const GroupMask pool = capacity.lendable_groups() != 0 ? capacity.lendable_groups() : capacity.serving_groups();
+  std::int64_t room = 0;
+  for (GroupId group = 0; group < capacity.free().group_count(); ++group) {
+    if ((pool >> group & 1) != 0) room += capacity.usable_gpus(group);
+  }
+  for (const ServiceState& service : state.services()) room -= std::int64_t{service.demand} * service.spec.gpus;
+  for (const ReplicaId id : state.live_replicas()) room -= state.replica(id).task ? state.replica(id).place.gpus : 0;
+  for (const JobId task : state.waiting_tasks()) room -= state.job(task).spec.gpus;
+  return static_cast<GpuCount>(std::max<std::int64_t>(room, 0));
+}
+
 }  // namespace
 
 Serving::Serving(ServingOptions options) : options_(options), random_(options.seed, "reclaim") {}
@@ -49,11 +78,13 @@ void Serving::run(Turn& turn, bool place) {
   stop_unkept(turn);
   serve_warm(turn);
   std::vector<Pending> pending;
-  balance(turn, pending);
+  std::vector<Pending> spare;
+  balance(turn, pending, spare);
   if (!place) return;
   for (const JobId task : turn.state().waiting_tasks()) {
     pending.push_back({*turn.state().find_service(turn.state().job(task).spec.application), task});
   }
+  pending.insert(pending.end(), spare.begin(), spare.end());
   std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
@@ -88,7 +119,8 @@ void Serving::stop_unkept(Turn& turn) const {
   if (options_.keep_alive != KeepAlive::none) return;
   const std::vector<ReplicaId> replicas = turn.state().live_replicas();
   for (const ReplicaId id : replicas) {
-    if (turn.state().replica(id).rests()) turn.stop_replica(id);
+    const ReplicaState& replica = turn.state().replica(id);
+    if (replica.rests() && !replica.held()) turn.stop_replica(id);
   }
 }
 
@@ -112,32 +144,67 @@ void Serving::serve_warm(Turn& turn) const {
   }
 }
 
-// Services with a demand: warm replicas wake, surplus ones rest; what is missing is pending.
-void Serving::balance(Turn& turn, std::vector<Pending>& pending) const {
+// Services with a demand: warm replicas wake, surplus ones rest; what is missing is pending. A replica that loads will
+// serve, but serves nobody yet: none rests in its favour.
+void Serving::balance(Turn& turn, std::vector<Pending>& pending, std::vector<Pending>& spare) const {
   const State& state = turn.state();
+  GpuCount room = options_.headroom > 0 ? room_beyond_need(state) : 0;
   for (ServiceId id = 0; id < state.services().size(); ++id) {
     const ServiceState& service = state.services()[id];
-    std::int32_t missing = service.demand - service.serving;
-    if (missing == 0) continue;
+    if (options_.headroom == 0 && service.demand == service.serving) continue;
+    const std::int32_t headroom = std::min(options_.headroom, room / service.spec.gpus);
+    room -= headroom * service.spec.gpus;
     const std::vector<ReplicaId> replicas = service.replicas;
-    for (auto replica = replicas.begin(); missing > 0 && replica != replicas.end(); ++replica) {
+    std::int32_t ready = ready_replicas(state, id);
+    const std::int32_t loading = service.serving - ready;
+    for (auto replica = replicas.begin(); ready < service.demand && replica != replicas.end(); ++replica) {
       if (!state.replica(*replica).rests()) continue;
       turn.wake_replica(*replica);
-      --missing;
+      ++ready;
     }
-    for (auto replica = replicas.rbegin(); missing < 0 && replica != replicas.rend(); ++replica) {
+    std::int32_t held = held_replicas(state, id);
+    for (auto replica = replicas.rbegin(); ready > service.demand && replica != replicas.rend(); ++replica) {
       const ReplicaState& is = state.replica(*replica);
       if (is.folded != ReplicaPhase::serving || is.task) continue;
-      turn.rest_replica(*replica, keep_alive(id, is.hits).value_or(Duration(0)));
-      ++missing;
+      const bool hold = held < headroom;
+      turn.rest_replica(*replica, hold ? kHeld : keep_alive(id, is.hits).value_or(Duration(0)));
+      held += hold ? 1 : 0;
+      --ready;
     }
-    for (; missing > 0; --missing) pending.push_back({id, std::nullopt});
+    const std::int32_t missing = service.demand - ready - loading;
+    for (std::int32_t i = 0; i < missing; ++i) pending.push_back({id, std::nullopt});
+    const std::int32_t lacking = hold_headroom(turn, id, headroom) - std::max(-missing, 0);
+    for (std::int32_t i = 0; i < lacking; ++i) spare.push_back({id, std::nullopt});
   }
+}
+
+// Holds so many warm replicas, those first that are held already; what is too many sleeps. Returns how many are
+// missing.
+std::int32_t Serving::hold_headroom(Turn& turn, ServiceId id, std::int32_t headroom) {
+  const State& state = turn.state();
+  std::int32_t held = held_replicas(state, id);
+  const std::vector<ReplicaId> replicas = state.services()[id].replicas;
+  for (auto replica = replicas.rbegin(); held > headroom && replica != replicas.rend(); ++replica) {
+    if (!state.replica(*replica).held()) continue;
+    turn.rest_replica(*replica, Duration(0));
+    --held;
+  }
+  for (auto replica = replicas.begin(); held < headroom && replica != replicas.end(); ++replica) {
+    if (!state.replica(*replica).rests() || state.replica(*replica).held()) continue;
+    turn.rest_replica(*replica, kHeld);
+    ++held;
+  }
+  return headroom - held;
 }
 
 std::optional<Time> Serving::next_wake(const State& state, Time now) const {
   bool lacks = !state.waiting_tasks().empty();
-  for (const ServiceState& service : state.services()) lacks = lacks || service.demand > service.serving;
+  for (ServiceId id = 0; id < state.services().size(); ++id) {
+    const ServiceState& service = state.services()[id];
+    lacks = lacks || service.demand > service.serving;
+    // A replica is ready that nobody needs any more, or that is headroom: it rests.
+    if (service.demand < service.serving && ready_replicas(state, id) > service.demand) return now;
+  }
   return lacks ? next_sleep(state, now) : std::nullopt;
 }
 
@@ -145,7 +212,7 @@ std::optional<Time> Serving::next_sleep(const State& state, Time now) {
   std::optional<Time> next;
   for (const ReplicaId id : state.live_replicas()) {
     const ReplicaState& replica = state.replica(id);
-    if (replica.phase(now) == ReplicaPhase::protect && (!next || replica.protect_until < *next)) {
+    if (replica.phase(now) == ReplicaPhase::protect && !replica.held() && (!next || replica.protect_until < *next)) {
       next = replica.protect_until;
     }
   }

@@ -9,6 +9,10 @@
 ///   3. what is left is placed: on free GPUs (nodes with the fewest training GPUs first), else in place of sleeping
 ///      replicas, else on GPUs taken back from training (ServingOptions::reclaim)
 ///
+/// Headroom (ServingOptions::headroom): of every service so many replicas more than it needs are warm and held, so that
+/// nobody else gets their GPUs; a demand that rises by no more is met at once. All needs come first, and together with
+/// them it is at most what the serving pool holds: services in order. Used up, it is made up for as in step 3.
+///
 /// A demand that finds no place waits for the next step. Its memory (arrivals for learned keep-alive, the random
 /// generator) is part of the scheduler's state. Sources: DeepBoot (ATS-I), Lyra.
 
@@ -55,7 +59,9 @@ class Serving {
   std::optional<Duration> keep_alive(ServiceId service, std::uint32_t hits) const;
   void stop_unkept(Turn& turn) const;
   void serve_warm(Turn& turn) const;
-  void balance(Turn& turn, std::vector<Pending>& pending) const;
+  /// `spare`: headroom that is missing.
+  void balance(Turn& turn, std::vector<Pending>& pending, std::vector<Pending>& spare) const;
+  static std::int32_t hold_headroom(Turn& turn, ServiceId service, std::int32_t headroom);
 
   ServingOptions options_;
   std::vector<Arrivals> arrivals_;  // by service

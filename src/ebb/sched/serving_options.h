@@ -31,6 +31,7 @@ struct ServingOptions {
   Duration base = std::chrono::seconds(30);
   Duration bonus = std::chrono::seconds(15);
   Duration limit = std::chrono::seconds(120);
+  std::int32_t headroom = 0;         ///< replicas of each service beyond its need that stay warm and are not lent
   bool place_at_ticks = true;        ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
   bool allow_rigid_shrink = false;   ///< reclaim may take single GPUs of rigid gangs
   bool strip = false;                ///< training leaves every node that hosts a replica, at every decision

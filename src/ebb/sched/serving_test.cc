@@ -188,6 +188,62 @@ TEST_F(ServingTest, DemandStartsRestsAndWakesReplicas) {
   EXPECT_EQ(phase(0, 60), ReplicaPhase::sleep);
 }
 
+TEST_F(ServingTest, NoReplicaRestsForOneThatLoads) {
+  make(3);
+  step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 1}}, 0);
+  step({ReplicaReady{0}}, 5);
+  EXPECT_EQ(step({ServiceDemand{0, 3}}, 10).size(), 2U);
+  EXPECT_TRUE(step({ServiceDemand{0, 1}}, 12).empty());
+  EXPECT_FALSE(result_.serve_at);
+  // They are ready: somebody should rest.
+  const Event ready[] = {ReplicaReady{1}, ReplicaReady{2}};
+  ASSERT_TRUE(scheduler_->step(ready, at(15), result_));
+  EXPECT_TRUE(result_.decisions.empty());
+  EXPECT_EQ(result_.serve_at, at(15));
+  EXPECT_EQ(step({Timer{}}, 15), (std::vector<Decision>{RestReplica{2, seconds(30)}, RestReplica{1, seconds(30)}}));
+  EXPECT_FALSE(result_.serve_at);
+}
+
+TEST_F(ServingTest, HeadroomIsHeldAndMadeUpFor) {
+  make(6, {.headroom = 2});
+  EXPECT_EQ(step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 2}}, 0).size(), 4U);
+  EXPECT_EQ(step({ReplicaReady{0}, ReplicaReady{1}, ReplicaReady{2}, ReplicaReady{3}}, 5),
+            (std::vector<Decision>{RestReplica{3, kHeld}, RestReplica{2, kHeld}}));
+  EXPECT_EQ(phase(2, 1'000'000), ReplicaPhase::protect);
+  EXPECT_EQ(Serving::next_sleep(state(), at(5)), std::nullopt);
+  EXPECT_EQ(state().services()[0].serving, 2);
+  EXPECT_TRUE(step({}, 1000).empty());
+  // One wakes, another one loads.
+  EXPECT_EQ(step({ServiceDemand{0, 3}}, 2000),
+            (std::vector<Decision>{WakeReplica{2}, StartReplica{4, 0, {0, 1}, std::nullopt, Duration(seconds(30))}}));
+  // Two rest: the first is held again, the other one, more than the headroom, is not, nor is what loads.
+  EXPECT_EQ(step({ServiceDemand{0, 1}}, 2001),
+            (std::vector<Decision>{RestReplica{2, kHeld}, RestReplica{1, seconds(30)}}));
+  EXPECT_EQ(step({ReplicaReady{4}}, 2010), (std::vector<Decision>{RestReplica{4, seconds(30)}}));
+  // A held replica that breaks is made up for by a warm one.
+  EXPECT_EQ(step({ReplicaStopped{3}}, 3000), (std::vector<Decision>{RestReplica{1, kHeld}}));
+}
+
+TEST_F(ServingTest, NeedsComeBeforeHeadroom) {
+  make(3, {.headroom = 2});
+  step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 1}}, 0);
+  step({ReplicaReady{0}, ReplicaReady{1}, ReplicaReady{2}}, 5);
+  EXPECT_TRUE(state().replica(1).held() && state().replica(2).held());
+  // Another service needs a GPU: the last one held sleeps, and goes at once.
+  EXPECT_EQ(step({task("b")}, 10), (std::vector<Decision>{RestReplica{2, {}}, StopReplica{2},
+                                                          StartReplica{3, 1, {0, 1}, 0, Duration(seconds(30))}}));
+  EXPECT_EQ(step({ReplicaStopped{2}, ServiceDemand{0, 2}}, 11), (std::vector<Decision>{WakeReplica{1}}));
+}
+
+TEST_F(ServingTest, HeadroomOutlivesKeepAliveNone) {
+  make(3, {.keep_alive = KeepAlive::none, .headroom = 1});
+  step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 2}}, 0);
+  step({ReplicaReady{0}, ReplicaReady{1}, ReplicaReady{2}}, 5);
+  EXPECT_EQ(step({ServiceDemand{0, 1}}, 10), (std::vector<Decision>{RestReplica{1, {}}}));
+  EXPECT_EQ(step({}, 11), (std::vector<Decision>{StopReplica{1}}));
+  EXPECT_TRUE(state().replica(2).held());
+}
+
 TEST_F(ServingTest, TicksPlaceOnlyIfTheyMay) {
   for (const bool place : {true, false}) {
     next_ = 0;

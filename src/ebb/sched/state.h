@@ -110,6 +110,9 @@ enum class ReplicaPhase : std::uint8_t {
 };
 const char* to_string(ReplicaPhase phase);
 
+/// RestReplica::keep_alive of a replica that is held: protected until the scheduler says otherwise.
+inline constexpr Duration kHeld = kMaxDuration;
+
 struct ReplicaState {
   ServiceId service = 0;
   NodeShare place;
@@ -128,6 +131,7 @@ struct ReplicaState {
   bool alive() const { return folded != ReplicaPhase::gone; }
   /// Warm, and free to serve.
   bool rests() const { return folded == ReplicaPhase::protect; }
+  bool held() const { return rests() && keep_alive == kHeld; }
 
   ReplicaPhase folded = ReplicaPhase::starting;  ///< protect stands for protect and sleep
 };

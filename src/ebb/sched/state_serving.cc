@@ -237,7 +237,8 @@ Result<void> State::apply(const WakeReplica& d, Time now) {
 Result<void> State::apply(const RestReplica& d, Time now) {
   EBB_RETURN_IF_ERROR(require_replica(d.replica, "rest"));
   ReplicaState& replica = replicas_[d.replica];
-  if (replica.folded != ReplicaPhase::serving || replica.task || d.keep_alive < Duration(0)) {
+  const bool serves = replica.folded == ReplicaPhase::serving && !replica.task;
+  if (!(serves || replica.rests()) || d.keep_alive < Duration(0)) {
     return fail(ErrorCode::internal, "rest of replica {}, which is {}{}", d.replica, to_string(replica.folded),
                 replica.task ? " a task" : "");
   }
@@ -245,7 +246,7 @@ Result<void> State::apply(const RestReplica& d, Time now) {
   replica.folded = ReplicaPhase::protect;
   replica.keep_alive = d.keep_alive;
   replica.protect_until = now + d.keep_alive;
-  --services_[replica.service].serving;
+  if (serves) --services_[replica.service].serving;
   return {};
 }
 

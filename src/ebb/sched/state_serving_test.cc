@@ -167,11 +167,17 @@ TEST_F(FoldServing, DemandRestsAndWakesReplicas) {
   refused(Decision(RestReplica{4, s(1)}), 5, "never started");
   ok(Decision(RestReplica{0, s(10)}), 5);
   EXPECT_EQ(state_.services()[kChat].serving, 0);
-  refused(Decision(RestReplica{0, s(10)}), 5, "which is protect");
-  ok(Decision(WakeReplica{0}), 10);
+  // One that rests may be kept for another time.
+  ok(Decision(RestReplica{0, kHeld}), 6);
+  EXPECT_TRUE(state_.replica(0).held());
+  EXPECT_EQ(state_.services()[kChat].serving, 0);
+  refused(Decision(StopReplica{0}), 1'000'000, "which is protected");
+  ok(Decision(RestReplica{0, s(4)}), 1'000'000);
+  EXPECT_FALSE(state_.replica(0).held());
+  ok(Decision(WakeReplica{0}), 1'000'002);
   EXPECT_EQ(state_.replica(0).hits, 1U);
   EXPECT_EQ(state_.services()[kChat].serving, 1);
-  refused(Decision(StopReplica{0}), 10, "which is serving");
+  refused(Decision(StopReplica{0}), 1'000'002, "which is serving");
 }
 
 TEST_F(FoldServing, ATaskKeepsItsReplicaFromRest) {

@@ -39,11 +39,9 @@ class DemandSource {
     ReplicaNeed need;
   };
 
-  ReplicaNeed need_of(const ServiceSpec& spec, double requests_per_s) const;
   void add(const ServiceSpec& spec, std::vector<Event>& batch);
 
   const Workload& workload_;
-  GpuCount cluster_gpus_;
   std::vector<Demand> demand_;  // in order of time
   std::size_t taken_ = 0;
   std::size_t added_ = 0;        // services

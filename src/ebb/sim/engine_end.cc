@@ -97,7 +97,7 @@ std::vector<JobId> Engine::fitting_jobs() const {
 bool Engine::gpus_are_gone() const {
   const auto& replicas = state().live_replicas();
   return faults_.any_gone_for_good() || std::any_of(replicas.begin(), replicas.end(), [&](ReplicaId id) {
-           return state().replica(id).phase(now_) == ReplicaPhase::serving;
+           return state().replica(id).phase(now_) == ReplicaPhase::serving || state().replica(id).held();
          });
 }
 

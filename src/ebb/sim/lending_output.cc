@@ -80,6 +80,13 @@ Json json_of(const LendingCell& cell, const LendingColumn& column) {
   return json;
 }
 
+// What the search for an equal share found, beside the figures of its cell.
+Json json_of(const LendingEqualShare& share, const LendingColumn& column) {
+  Json json = {{"headroom", share.headroom}, {"reached", share.reached}};
+  json.update(json_of(share.cell, column));
+  return json;
+}
+
 std::string human(double seconds) {
   const auto duration = duration_from_seconds(seconds);
   return duration ? format_human(*duration) : fmt::format("{:.0f} s", seconds);
@@ -104,6 +111,22 @@ std::string target_in_words(const LendingCell& cell) {
   return fmt::format("Requests in target: {:.3f} % with lending, {:.3f} % without ({:+.3f} points).",
                      100 * cell.in_target_lending.mean, 100 * cell.in_target_none.mean,
                      100 * cell.in_target_change.mean);
+}
+
+std::string equal_share_in_words(const LendingEqualShare& share) {
+  const double with = 100 * share.cell.in_target_lending.mean;
+  const double without = 100 * share.cell.in_target_none.mean;
+  if (!share.reached) {
+    return fmt::format(
+        "No headroom gives an equal share of requests in target: with {} warm replicas of each service held back it is "
+        "{:.3f} % with lending, {:.3f} % without.",
+        share.headroom, with, without);
+  }
+  return fmt::format(
+      "At an equal share of requests in target ({:.3f} % with lending, {:.3f} % without), for which {} of each service "
+      "{} held back from lending, it {}.",
+      with, without, share.headroom == 1 ? "1 warm replica" : fmt::format("{} warm replicas", share.headroom),
+      share.headroom == 1 ? "is" : "are", change_in_words(share.cell));
 }
 
 void append_row(std::string& line, double value) {
@@ -156,6 +179,7 @@ std::vector<std::string> lending_sentences(const LendingStudy& study) {
         "within {} (median) and {} (99th percentile).",
         cell.freed_gpu_h.mean, 100 * cell.bound_used.mean, cell.idle_gpu_h.mean, human(cell.reclaim_p50_s),
         human(cell.reclaim_p99_s)));
+    if (headline->equal_share) sentences.push_back(equal_share_in_words(*headline->equal_share));
   }
   const auto [least, most] = std::minmax_element(
       study.cells.begin(), study.cells.end(),
@@ -184,7 +208,9 @@ nlohmann::ordered_json lending_json(const LendingStudy& study) {
   json["sentences"] = lending_sentences(study);
   if (study.headline) {
     Json headline = {{"found", study.headline->found}, {"wait_over_run", study.headline->wait_over_run}};
-    headline.update(json_of(study.headline->cell, study.columns[study.headline->column]));
+    const LendingColumn& column = study.columns[study.headline->column];
+    headline.update(json_of(study.headline->cell, column));
+    if (study.headline->equal_share) headline["equal_share"] = json_of(*study.headline->equal_share, column);
     json["headline"] = std::move(headline);
   } else {
     json["headline"] = nullptr;
@@ -216,6 +242,7 @@ Result<void> write_lending_cells(const std::filesystem::path& path, const Lendin
   };
   for (const LendingCell& cell : study.cells) add(cell, "sweep");
   if (study.headline) add(study.headline->cell, "headline");
+  if (study.headline && study.headline->equal_share) add(study.headline->equal_share->cell, "equal_share");
   return file.close();
 }
 
@@ -226,6 +253,9 @@ Result<void> write_lending_runs(const std::filesystem::path& path, const Lending
   file.write(line + "\n");
   append_runs(file, study, study.runs, "sweep");
   if (study.headline) append_runs(file, study, study.headline->runs, "headline");
+  if (study.headline && study.headline->equal_share) {
+    append_runs(file, study, study.headline->equal_share->runs, "equal_share");
+  }
   return file.close();
 }
 

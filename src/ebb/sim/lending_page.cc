@@ -31,11 +31,7 @@ Json page_data(const LendingStudy& study, const LendingPageOptions& options) {
 }  // namespace
 
 std::string render_lending(const LendingStudy& study, const LendingPageOptions& options) {
-  return fill_template(page_file("lending.html"), [&](std::string_view name) {
-    if (name == "title") return html_text(options.title);
-    if (name == "data") return script_safe(page_data(study, options));
-    return std::string(page_file(name));
-  });
+  return render_page("lending.html", options.title, page_data(study, options));
 }
 
 }  // namespace ebb::sim

@@ -24,9 +24,15 @@ constexpr Duration kMostTail = std::chrono::hours(24 * 365);
 /// Share of the progress that the sweep makes; the rest is the headline's.
 constexpr double kSweepShare = 0.8;
 
+/// serving_headroom, which the search for an equal share sets.
+constexpr std::string_view kHeadroom = "serving_headroom";
+
+enum class Which : std::uint8_t { both, none, lending };
+
 struct Task {
   LendingRun run;
-  bool pair = true;  // false: without lending only
+  Which which = Which::both;
+  std::int32_t headroom = 0;  // of the run with lending, if above 0
   std::optional<SimResult> day;
   std::optional<Error> error;
 };
@@ -71,13 +77,16 @@ class Study {
 
   Result<void> sweep();
   Result<void> find_headline(std::size_t column);
+  Result<void> find_equal_share();
 
  private:
-  Result<SimResult> simulate_one(const Workload& workload, std::uint64_t seed, Lending lending) const;
+  Result<SimResult> simulate_one(const Workload& workload, std::uint64_t seed, Lending lending,
+                                 std::int32_t headroom) const;
   void run(Task& task, bool keep_day) const;
   /// Runs them all; `from` and `to`: share of the progress before and after.
   Result<void> run_all(std::vector<Task>& tasks, double from, double to);
-  Result<std::vector<LendingRun>> runs_at(std::size_t column, double load, bool pair);
+  Result<std::vector<LendingRun>> runs_at(std::size_t column, double load, Which which);
+  Result<LendingEqualShare> with_headroom(std::int32_t headroom);
   Result<double> wait_over_run(std::size_t column, double load);
 
   ClusterSpec cluster_;
@@ -98,8 +107,10 @@ double round_load(double load) {
   return std::round(load * scale) / scale;
 }
 
-Result<SimResult> Study::simulate_one(const Workload& workload, std::uint64_t seed, Lending lending) const {
+Result<SimResult> Study::simulate_one(const Workload& workload, std::uint64_t seed, Lending lending,
+                                      std::int32_t headroom) const {
   SimOptions options = common_;
+  if (headroom > 0) options.set.emplace_back(kHeadroom, fmt::format("{}", headroom));
   options.lending = lending;
   options.seed = seed;
   options.end_with_jobs = true;
@@ -117,8 +128,8 @@ void Study::run(Task& task, bool keep_day) const {
   draw.day_start = options.day_start;
   draw.tail = tail_;
   const Workload workload = lending_workload(cluster_, trace_, services_, out_.columns[run.column].plan, draw);
-  const auto simulate_into = [&](Lending lending, LendingFigures& figures) {
-    auto result = simulate_one(workload, run.seed, lending);
+  const auto simulate_into = [&](Lending lending, LendingFigures& figures, std::int32_t headroom = 0) {
+    auto result = simulate_one(workload, run.seed, lending, headroom);
     if (!result) {
       task.error = std::move(result.error());
       task.error->message = fmt::format("load {}, serving mean {:.1f} %, seed {}, lending {}: {}", run.load,
@@ -133,15 +144,15 @@ void Study::run(Task& task, bool keep_day) const {
     figures.past_demand = to > workload.jobs.back().submit + tail_;
     if (keep_day && lending != Lending::none) task.day = std::move(*result);
   };
-  simulate_into(Lending::none, run.none);
-  if (task.pair && !task.error) simulate_into(options.lending, run.lending);
+  if (task.which != Which::lending) simulate_into(Lending::none, run.none);
+  if (task.which != Which::none && !task.error) simulate_into(options.lending, run.lending, task.headroom);
 }
 
 Result<void> Study::run_all(std::vector<Task>& tasks, double from, double to) {
   std::mutex mutex;
   double total = 0;
   double done = 0;
-  const auto weight = [](const Task& task) { return task.run.load * (task.pair ? 2 : 1); };
+  const auto weight = [](const Task& task) { return task.run.load * (task.which == Which::both ? 2 : 1); };
   for (const Task& task : tasks) total += weight(task);
   // The heavy ones first, so that no thread is left alone with one at the end.
   std::vector<std::size_t> order(tasks.size());
@@ -151,8 +162,8 @@ Result<void> Study::run_all(std::vector<Task>& tasks, double from, double to) {
   });
   parallel_for(tasks.size(), out_.options.threads, [&](std::size_t i) {
     Task& task = tasks[order[i]];
-    const bool is_day = task.pair && task.run.column == out_.day_column && task.run.load == out_.day_load &&
-                        task.run.seed == out_.options.seeds.front();
+    const bool is_day = task.which == Which::both && task.run.column == out_.day_column &&
+                        task.run.load == out_.day_load && task.run.seed == out_.options.seeds.front();
     run(task, is_day);
     if (!progress_) return;
     const std::lock_guard lock(mutex);
@@ -191,14 +202,14 @@ Result<void> Study::sweep() {
   return {};
 }
 
-Result<std::vector<LendingRun>> Study::runs_at(std::size_t column, double load, bool pair) {
+Result<std::vector<LendingRun>> Study::runs_at(std::size_t column, double load, Which which) {
   std::vector<Task> tasks;
   for (const std::uint64_t seed : out_.options.seeds) {
     Task task;
     task.run.column = column;
     task.run.load = load;
     task.run.seed = seed;
-    task.pair = pair;
+    task.which = which;
     tasks.push_back(std::move(task));
   }
   EBB_RETURN_IF_ERROR(run_all(tasks, done_, done_ + (1 - done_) / 4));
@@ -223,7 +234,7 @@ Result<double> Study::wait_over_run(std::size_t column, double load) {
       return cell.run_none_s.mean > 0 ? cell.wait_none_s.mean / cell.run_none_s.mean : 0;
     }
   }
-  EBB_ASSIGN_OR_RETURN(const auto runs, runs_at(column, load, false));
+  EBB_ASSIGN_OR_RETURN(const auto runs, runs_at(column, load, Which::none));
   return ratio_of(runs);
 }
 
@@ -266,11 +277,51 @@ Result<void> Study::find_headline(std::size_t column) {
   }
   LendingHeadline headline;
   headline.column = column;
-  EBB_ASSIGN_OR_RETURN(headline.runs, runs_at(column, best, true));
+  EBB_ASSIGN_OR_RETURN(headline.runs, runs_at(column, best, Which::both));
   headline.wait_over_run = ratio_of(headline.runs);
   headline.found = std::abs(headline.wait_over_run - 1) < kFound;
   headline.cell = cell_of(headline.runs);
   out_.headline = std::move(headline);
+  return {};
+}
+
+// The headline's runs with lending again, with headroom.
+Result<LendingEqualShare> Study::with_headroom(std::int32_t headroom) {
+  LendingEqualShare share;
+  share.headroom = headroom;
+  std::vector<Task> tasks;
+  for (const LendingRun& run : out_.headline->runs) {
+    Task task;
+    task.run = run;
+    task.which = Which::lending;
+    task.headroom = headroom;
+    tasks.push_back(std::move(task));
+  }
+  if (headroom > 0) EBB_RETURN_IF_ERROR(run_all(tasks, done_, done_ + (1 - done_) / 4));
+  for (Task& task : tasks) share.runs.push_back(task.run);
+  share.cell = cell_of(share.runs);
+  share.reached = share.cell.in_target_change.mean >= 0;
+  return share;
+}
+
+Result<void> Study::find_equal_share() {
+  std::int32_t most = 1;
+  for (const StudyService& service : services_) most = std::max(most, most_replicas(cluster_, service.spec.gpus));
+  EBB_ASSIGN_OR_RETURN(LendingEqualShare share, with_headroom(0));
+  std::int32_t too_small = 0;
+  while (!share.reached && share.headroom < most) {
+    too_small = share.headroom;
+    EBB_ASSIGN_OR_RETURN(share, with_headroom(std::clamp(2 * share.headroom, 1, most)));
+  }
+  while (share.reached && share.headroom - too_small > 1) {
+    EBB_ASSIGN_OR_RETURN(LendingEqualShare middle, with_headroom((too_small + share.headroom) / 2));
+    if (middle.reached) {
+      share = std::move(middle);
+    } else {
+      too_small = middle.headroom;
+    }
+  }
+  out_.headline->equal_share = std::move(share);
   return {};
 }
 
@@ -331,6 +382,11 @@ Result<void> check(const LendingOptions& options) {
   }
   if (options.loads.empty() || (options.means.empty() && !options.power) || options.seeds.empty()) {
     return fail(ErrorCode::invalid_argument, "a study needs at least one load, one serving mean and one seed");
+  }
+  if (options.equal_share && !options.find_headline) {
+    return fail(ErrorCode::invalid_argument,
+                "an equal share of requests in target is looked for at the headline, "
+                "which was not asked for");
   }
   if (options.lending == Lending::none) {
     return fail(ErrorCode::invalid_argument,
@@ -426,6 +482,14 @@ Result<LendingStudy> study_lending(const ClusterSpec& given, const Workload& tra
                                    const LendingOptions& options, const sched::Registry& registry,
                                    const std::function<void(double)>& progress) {
   EBB_RETURN_IF_ERROR(check(options));
+  const bool has_headroom =
+      std::any_of(common.set.begin(), common.set.end(), [](const auto& entry) { return entry.first == kHeadroom; });
+  if (options.equal_share && has_headroom) {
+    return fail(ErrorCode::invalid_argument,
+                "{} is given, but for an equal share of requests in target it is what is looked for: leave one of the "
+                "two out",
+                kHeadroom);
+  }
   const ClusterSpec cluster = cluster_for(given, {}, Lending::pooled);
   LendingStudy study;
   study.options = options;
@@ -440,6 +504,7 @@ Result<LendingStudy> study_lending(const ClusterSpec& given, const Workload& tra
   Study runner(cluster, training, services, common, registry, progress, study);
   EBB_RETURN_IF_ERROR(runner.sweep());
   if (options.find_headline) EBB_RETURN_IF_ERROR(runner.find_headline(column));
+  if (options.equal_share) EBB_RETURN_IF_ERROR(runner.find_equal_share());
   warn_of_long_runs(study);
   return study;
 }

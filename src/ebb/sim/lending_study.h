@@ -12,6 +12,10 @@
 /// (the ratio to within 2 %, at most 8 steps), each time with runs of all seeds; what is reported, of the load that
 /// came nearest, is simulated, not interpolated. Mean run time = mean JCT - mean pending time.
 ///
+/// The headline at an equal share of requests in target: with the least headroom (`serving_headroom`) in the runs with
+/// lending at which, on average over the seeds, no smaller share of the requests is in target than without lending.
+/// Doubled until that is so, then bisected: where the share does not grow with the headroom it is one such headroom.
+///
 /// Runs go over several threads; results do not depend on how many. Errors: those of simulate(), with the cell in
 /// front.
 
@@ -33,6 +37,7 @@ struct LendingOptions {
   std::optional<double> headline_mean;  ///< the headline's column among `means` where there is no `power`; nullopt: the
                                         ///< middle one
   bool find_headline = true;
+  bool equal_share = false;  ///< also the headline at an equal share of requests in target
   std::vector<std::uint64_t> seeds = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   Lending lending = Lending::pooled;
   double request_noise = 0;           ///< see LendingWorkloadOptions
@@ -100,12 +105,21 @@ struct LendingCell {
   std::uint64_t forced = 0;  ///< over all runs
 };
 
+/// The headline's cell with headroom; without lending there is none, and the runs are the headline's own.
+struct LendingEqualShare {
+  std::int32_t headroom = 0;  ///< replicas of each service
+  bool reached = false;       ///< false: not even with as many as the serving pool holds; figures are of those
+  LendingCell cell;
+  std::vector<LendingRun> runs;
+};
+
 struct LendingHeadline {
   std::size_t column = 0;
   bool found = false;  ///< wait and run differ by less than 10 %; false: no load within reach comes as near
   double wait_over_run = 0;
   LendingCell cell;
   std::vector<LendingRun> runs;
+  std::optional<LendingEqualShare> equal_share;  ///< if asked for
 };
 
 struct LendingStudy {

@@ -6,7 +6,7 @@
 
 #include "ebb/base/check.h"
 #include "ebb/base/random.h"
-#include "ebb/perf/queueing.h"
+#include "ebb/sim/needed_replicas.h"
 #include "ebb/trace/transform.h"
 
 namespace ebb::sim {
@@ -166,19 +166,13 @@ double idle_gpu_seconds(const ClusterSpec& cluster, const std::vector<ServiceLoa
   for (const NodeSpec& node : cluster.nodes) serving += node.pool == kServingPool ? node.gpus : 0;
   for (const ServiceLoad& service : services) {
     const ServiceSpec& spec = service.spec;
-    const std::int32_t most = std::max(most_replicas(cluster, spec.gpus), 1);
-    std::map<double, std::int32_t> known;
+    NeededReplicas need(spec, std::max(most_replicas(cluster, spec.gpus), 1));
     for (std::size_t i = 0; i < service.requests.size(); ++i) {
       const RatePoint& point = service.requests[i];
       const Time begin = std::max(point.at, from);
       const Time end = std::min(i + 1 < service.requests.size() ? service.requests[i + 1].at : to, to);
       if (end <= begin) continue;
-      const auto [replicas, is_new] = known.try_emplace(point.requests_per_s, 0);
-      if (is_new) {
-        replicas->second =
-            perf::mdc_replicas(point.requests_per_s, spec.service_time, spec.target_latency, spec.percentile, most);
-      }
-      needed += to_seconds(end - begin) * replicas->second * spec.gpus;
+      needed += to_seconds(end - begin) * need(point.requests_per_s) * spec.gpus;
     }
   }
   return std::max(to_seconds(to - from) * serving - needed, 0.0);

@@ -26,7 +26,13 @@ std::string_view page_file(std::string_view name) {
   return found->bytes;
 }
 
-std::string fill_template(std::string_view text, const std::function<std::string(std::string_view)>& part) {
+std::string render_page(std::string_view name, const std::string& title, const Json& data) {
+  const auto part = [&](std::string_view part_name) {
+    if (part_name == "title") return html_text(title);
+    if (part_name == "data") return script_safe(data);
+    return part_name.ends_with(".html") ? render_page(part_name, title, data) : std::string(page_file(part_name));
+  };
+  std::string_view text = page_file(name);
   std::string page;
   while (true) {
     const std::size_t open = text.find("{{");

@@ -3,7 +3,6 @@
 /// Internal: what the pages that ebb writes have in common: files of web/, filling in a template, and making data and
 /// texts safe to stand in HTML. Nothing here depends on the time or the place.
 
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -15,8 +14,9 @@ namespace ebb::sim {
 /// A file of web/ or the chart library, by its name; it must exist.
 std::string_view page_file(std::string_view name);
 
-/// The template with every {{name}} replaced by part(name), in one pass: what is put in is never looked at again.
-std::string fill_template(std::string_view text, const std::function<std::string(std::string_view)>& part);
+/// The page `name` with every {{file}} replaced by that file of web/, {{title}} by the title and {{data}} by the data.
+/// Files that end in .html are filled in alike; what else is put in is never looked at again.
+std::string render_page(std::string_view name, const std::string& title, const nlohmann::ordered_json& data);
 
 /// JSON that can stand inside a script element: "<" only as an escape, so no tag and no comment can start in it. Bytes
 /// that are not UTF-8 are replaced by U+FFFD.

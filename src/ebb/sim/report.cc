@@ -152,18 +152,11 @@ Json page_data(std::span<const SimResult> results, const ReportOptions& options)
           {"history_limits", {{"jobs", kMaxHistories}, {"spans", kMaxSpans}}}};
 }
 
-/// What stands for {{name}} in the template.
-std::string part(std::string_view name, std::span<const SimResult> results, const ReportOptions& options) {
-  if (name == "title") return html_text(options.title);
-  if (name == "data") return script_safe(page_data(results, options));
-  return std::string(page_file(name));
-}
-
 }  // namespace
 
 Result<std::string> render_report(std::span<const SimResult> results, const ReportOptions& options) {
   if (results.empty()) return fail(ErrorCode::invalid_argument, "report: there is no run to report on");
-  return fill_template(page_file("template.html"), [&](std::string_view name) { return part(name, results, options); });
+  return render_page("template.html", options.title, page_data(results, options));
 }
 
 }  // namespace ebb::sim
