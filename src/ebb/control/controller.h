@@ -39,11 +39,19 @@ struct JobFilter {
   std::size_t limit = 100;
 };
 
+/// What a new journal begins with; an old one keeps what it began with.
+struct ClusterSettings {
+  ClusterSpec cluster;
+  std::string policy = "backfill";
+  std::vector<std::pair<std::string, std::string>> options;
+};
+
 class Controller {
  public:
-  /// Folds the journal of `store`; a new one is begun for this cluster. Errors: those of Store; internal if the
-  /// journal cannot be folded.
-  static Result<std::unique_ptr<Controller>> open(Store store, ClusterSpec cluster, const sched::Registry& registry);
+  /// Folds the journal of `store`; a new one is begun with these settings. Errors: those of Store; failed_precondition
+  /// if the journal began with another cluster or policy; internal if it cannot be folded.
+  static Result<std::unique_ptr<Controller>> open(Store store, const ClusterSettings& settings,
+                                                  const sched::Registry& registry);
   virtual ~Controller() = default;
 
   /// Works until stop(); `backend` is told what to do. Errors: internal, if the core refuses an event.
@@ -62,7 +70,6 @@ class Controller {
   virtual Result<void> release(JobId job) = 0;
   /// Errors: not_found; unavailable.
   virtual Result<void> drain(const std::string& node, bool on) = 0;
-  virtual Result<void> set_policy(const wire::PolicyView& policy) = 0;
 
   virtual Result<std::vector<wire::JobView>> jobs(const JobFilter& filter) = 0;
   virtual Result<wire::JobDetail> job(JobId job) = 0;

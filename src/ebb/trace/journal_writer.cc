@@ -268,6 +268,20 @@ struct Encoder {
 
 }  // namespace
 
+std::string encode(Time at, const Event& event) {
+  std::string line;
+  std::visit(Encoder{line, at}, event);
+  line.pop_back();
+  return line;
+}
+
+std::string encode(Time at, const Decision& decision) {
+  std::string line;
+  std::visit(Encoder{line, at}, decision);
+  line.pop_back();
+  return line;
+}
+
 Result<JournalWriter> JournalWriter::create(const std::filesystem::path& path, std::string_view header_json) {
   JournalWriter writer;
   EBB_RETURN_IF_ERROR(writer.begin(header_json));  // before the file is touched
