@@ -2,9 +2,13 @@
 
 /// The command line of ebb as a testable function.
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ebb/base/result.h"
 #include "ebb/sched/registry.h"
 
 namespace ebb::cli {
@@ -15,12 +19,27 @@ struct Streams {
   std::FILE* err = nullptr;  ///< errors, warnings, progress
 };
 
+/// `ebb up`.
+struct UpOptions {
+  std::string data_folder;
+  std::uint16_t port = 0;  ///< 0 = any free one
+  std::optional<std::int32_t> slots;
+  std::string policy = "backfill";
+  std::vector<std::string> set;  ///< KEY=VALUE
+};
+
+/// What commands run that is composed elsewhere (apps).
+struct Programs {
+  std::function<Result<void>(const UpOptions&, const Streams&)> up;
+};
+
 /// Exit codes of every command.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;    ///< ran, but did not end well: a stalled run, an expectation not met, a defect
 inline constexpr int kExitBadInput = 2;  ///< wrong usage, bad files, places that cannot be written
 
 /// Runs `ebb ARGS...` (without the program's name) and returns its exit code.
-int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams);
+int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams,
+        const Programs& programs = {});
 
 }  // namespace ebb::cli

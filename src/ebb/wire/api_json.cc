@@ -224,6 +224,21 @@ Result<std::vector<JobId>> ids_from(std::string_view json) {
       json, [](const Json& in) -> Result<std::vector<JobId>> { return in.at("jobs").get<std::vector<JobId>>(); });
 }
 
+std::string url_escape(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out;
+}
+
 Error error_from(std::string_view json, Error otherwise) {
   const Json in = Json::parse(json, nullptr, false);
   if (!in.is_object() || !in.contains("error") || !in["error"].is_object()) return otherwise;

@@ -34,6 +34,8 @@ Result<PolicyView> policy_from(std::string_view json);
 /// {"jobs":[12,13]}: the answer to a submission.
 std::string ids_to_json(const std::vector<JobId>& ids);
 Result<std::vector<JobId>> ids_from(std::string_view json);
+/// For a value of a query.
+std::string url_escape(std::string_view text);
 /// The error that a body tells; `otherwise` if it tells none.
 Error error_from(std::string_view json, Error otherwise);
 
