@@ -96,9 +96,9 @@ function(ebb_module name)
   endif()
 endfunction()
 
-# ebb_program(name SOURCE file DEPS modules): build/<preset>/bin/<name>.
+# ebb_program(name SOURCE files DEPS modules): build/<preset>/bin/<name>.
 function(ebb_program name)
-  cmake_parse_arguments(ARG "" "SOURCE" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCE;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCE})
   ebb_target_settings(${name})
   list(TRANSFORM ARG_DEPS PREPEND ebb_)

@@ -27,10 +27,9 @@ class Backend {
   virtual void forget(const WorkerId& worker) = 0;
   /// Errors: unavailable.
   virtual Result<std::vector<WorkerStatus>> list() = 0;
-  /// The node's log of a worker, `stream` = "stdout" or "stderr": at most `max_bytes` from `offset`; "" at the end.
-  /// Errors: not_found.
-  virtual Result<std::string> read_log(const WorkerId& worker, std::string_view stream, std::uint64_t offset,
-                                       std::size_t max_bytes) = 0;
+  /// What a worker wrote to `stream` = "stdout" or "stderr". Errors: not_found.
+  virtual Result<LogChunk> read_log(const WorkerId& worker, std::string_view stream, std::uint64_t offset,
+                                    std::size_t max_bytes) = 0;
 };
 
 }  // namespace ebb::backend

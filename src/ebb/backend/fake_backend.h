@@ -51,10 +51,10 @@ class FakeBackend final : public Backend {
     return all;
   }
 
-  Result<std::string> read_log(const WorkerId& worker, std::string_view stream, std::uint64_t offset,
-                               std::size_t max_bytes) override {
+  Result<LogChunk> read_log(const WorkerId& worker, std::string_view stream, std::uint64_t offset,
+                            std::size_t max_bytes) override {
     const std::string text = worker + " " + std::string(stream) + "\n";
-    return offset >= text.size() ? "" : text.substr(offset, max_bytes);
+    return LogChunk{offset, offset >= text.size() ? "" : text.substr(offset, max_bytes)};
   }
 
   /// The worker ends, unless it has.

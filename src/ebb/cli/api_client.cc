@@ -54,15 +54,23 @@ Result<ApiClient> ApiClient::connect(const std::string& data_folder) {
 }
 
 Result<std::string> ApiClient::get(const std::string& target) {
-  return send("GET", target, "", "");
+  EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("GET", target, "", ""));
+  return std::move(reply.body);
+}
+
+Result<LogChunk> ApiClient::get_log(const std::string& target) {
+  EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("GET", target, "", ""));
+  if (!reply.log_offset) return fail(ErrorCode::internal, "the API answered without X-Log-Offset");
+  return LogChunk{*reply.log_offset, std::move(reply.body)};
 }
 
 Result<std::string> ApiClient::post(const std::string& target, const std::string& body, const std::string& key) {
-  return send("POST", target, body, key);
+  EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("POST", target, body, key));
+  return std::move(reply.body);
 }
 
-Result<std::string> ApiClient::send(const std::string& method, const std::string& target, const std::string& body,
-                                    const std::string& key) {
+Result<wire::HttpReply> ApiClient::send(const std::string& method, const std::string& target, const std::string& body,
+                                        const std::string& key) {
   wire::HttpClient::Headers headers{{"Authorization", "Bearer " + token_}};
   if (!key.empty()) headers.emplace_back("Idempotency-Key", key);
   auto reply = http_.send(method, target, headers, body, kTimeout);
@@ -70,7 +78,7 @@ Result<std::string> ApiClient::send(const std::string& method, const std::string
     return fail(reply.error().code, "the cluster of {} does not answer ({}); is `ebb up` running?", where_,
                 reply.error().message);
   }
-  if (reply->status < 300) return std::move(reply->body);
+  if (reply->status < 300) return std::move(*reply);
   return tl::unexpected(
       wire::error_from(reply->body, {ErrorCode::internal, fmt::format("the API answered {}", reply->status)}));
 }

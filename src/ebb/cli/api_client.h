@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ebb/base/result.h"
+#include "ebb/model/worker.h"
 #include "ebb/wire/http_client.h"
 
 namespace CLI {
@@ -31,13 +32,15 @@ class ApiClient {
 
   /// The body of the answer. Errors: what the API answered; unavailable if it does not run.
   Result<std::string> get(const std::string& target);
+  /// A part of a worker's log.
+  Result<LogChunk> get_log(const std::string& target);
   Result<std::string> post(const std::string& target, const std::string& body, const std::string& key = "");
 
  private:
   ApiClient(wire::HttpClient http, std::string token, std::string where)
       : http_(std::move(http)), token_(std::move(token)), where_(std::move(where)) {}
-  Result<std::string> send(const std::string& method, const std::string& target, const std::string& body,
-                           const std::string& key);
+  Result<wire::HttpReply> send(const std::string& method, const std::string& target, const std::string& body,
+                               const std::string& key);
 
   wire::HttpClient http_;
   std::string token_;

@@ -205,7 +205,7 @@ HttpResponse Api::read_log(const HttpRequest& request, JobId job) const {
   const auto log = controller_.log(job, static_cast<std::int32_t>(*rank), stream, static_cast<std::uint64_t>(*offset),
                                    static_cast<std::size_t>(*max));
   if (!log) return answer(log.error());
-  return {200, *log, "application/octet-stream"};
+  return {200, log->bytes, "application/octet-stream", {{"X-Log-Offset", std::to_string(log->offset)}}};
 }
 
 }  // namespace ebb::control

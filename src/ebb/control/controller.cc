@@ -44,8 +44,8 @@ class LiveController final : public Controller {
   Result<wire::PolicyView> policy() override;
   Result<std::vector<wire::EventView>> events(std::uint64_t after, std::size_t limit,
                                               std::chrono::milliseconds wait) override;
-  Result<std::string> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
-                          std::size_t max_bytes) override;
+  Result<LogChunk> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
+                       std::size_t max_bytes) override;
   Result<void> ready() override;
 
  private:
@@ -414,8 +414,8 @@ Result<std::vector<wire::EventView>> LiveController::events(std::uint64_t after,
   return views;
 }
 
-Result<std::string> LiveController::log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
-                                        std::size_t max_bytes) {
+Result<LogChunk> LiveController::log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
+                                     std::size_t max_bytes) {
   WorkerId worker;
   backend::Backend* backend = nullptr;
   {

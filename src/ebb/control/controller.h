@@ -79,9 +79,9 @@ class Controller {
   /// Rows after `after`, at most `limit`; waits up to `wait` for the first.
   virtual Result<std::vector<wire::EventView>> events(std::uint64_t after, std::size_t limit,
                                                       std::chrono::milliseconds wait) = 0;
-  /// At most `max_bytes` of a worker's log from `offset`. `rank` nullopt: rank 0. Of the latest incarnation.
-  virtual Result<std::string> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
-                                  std::size_t max_bytes) = 0;
+  /// Of the latest incarnation. Errors: not_found, also for a job that has not started.
+  virtual Result<LogChunk> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
+                               std::size_t max_bytes) = 0;
   /// Errors: unavailable, with the reason, while the journal cannot be written.
   virtual Result<void> ready() = 0;
 };

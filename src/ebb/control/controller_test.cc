@@ -154,7 +154,7 @@ TEST(Controller, RequestsThatCannotBe) {
   EXPECT_THAT(cluster->release(0).error().message, HasSubstr("is not held"));
   EXPECT_EQ(cluster->drain("nowhere", true).error().code, ErrorCode::not_found);
   EXPECT_EQ(cluster->log(0, 1, "stdout", 0, 10).error().code, ErrorCode::not_found);
-  EXPECT_EQ(cluster->log(0, 0, "stdout", 0, 100).value(), "j0-1-0 stdout\n");
+  EXPECT_EQ(cluster->log(0, 0, "stdout", 0, 100).value().bytes, "j0-1-0 stdout\n");
 }
 
 TEST(Controller, ExplainsWhyAJobWaits) {

@@ -110,7 +110,11 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
  private:
   void refuse(beast::error_code error) {
     if (error == http::error::body_limit) {
-      return write({413, R"({"error":{"code":"resource_exhausted","message":"the request is too large"}})"}, false);
+      return write({413,
+                    R"({"error":{"code":"resource_exhausted","message":"the request is too large"}})",
+                    "application/json",
+                    {}},
+                   false);
     }
     if (error == http::error::header_limit) {
       return write({431, R"({"error":{"code":"resource_exhausted","message":"the headers are too large"}})"}, false);
@@ -137,6 +141,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     response_->set(http::field::content_type, response.content_type);
     response_->set(http::field::cache_control, "no-store");
     response_->set("X-Content-Type-Options", "nosniff");
+    for (const auto& [name, value] : response.headers) response_->set(name, value);
     response_->keep_alive(keep_alive);
     response_->body() = std::move(response.body);
     response_->prepare_payload();

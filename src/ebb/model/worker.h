@@ -63,4 +63,10 @@ struct WorkerStatus {
   bool operator==(const WorkerStatus&) const = default;
 };
 
+/// A part of what a worker wrote. Offsets count all that it ever wrote, also what is no longer kept.
+struct LogChunk {
+  std::uint64_t offset = 0;  ///< of its first byte: the one asked for, or that of the oldest byte that is kept
+  std::string bytes;         ///< "" at the end
+};
+
 }  // namespace ebb

@@ -4,6 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <charconv>
 #include <optional>
 
 namespace ebb::wire {
@@ -55,6 +56,11 @@ struct HttpClient::Impl {
     }
     reply.status = static_cast<int>(parser.get().result_int());
     reply.body = std::move(parser.get().body());
+    const auto offset = parser.get()["X-Log-Offset"];
+    std::uint64_t value = 0;
+    if (!offset.empty() && std::from_chars(offset.data(), offset.data() + offset.size(), value).ec == std::errc()) {
+      reply.log_offset = value;
+    }
     if (!parser.get().keep_alive()) stream.reset();
     return error;
   }

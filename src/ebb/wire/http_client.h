@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@ namespace ebb::wire {
 struct HttpReply {
   int status = 0;
   std::string body;
+  std::optional<std::uint64_t> log_offset;  ///< header X-Log-Offset
 };
 
 class HttpClient {
