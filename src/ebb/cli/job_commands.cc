@@ -42,8 +42,8 @@ std::string age(Time from, std::optional<Time> to) {
 
 // A file, or "-" for standard input. Relative paths in it are meant from where the user stands.
 Result<std::string> read_request(const std::string& path) {
-  if (path != "-") return read_file(path, spec::kMaxJobBytes);
-  std::string text(spec::kMaxJobBytes + 1, '\0');
+  if (path != "-") return read_file(path, spec::kMaxJobFileBytes);
+  std::string text(spec::kMaxJobFileBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), stdin));
   return text;
 }
@@ -178,17 +178,20 @@ Result<void> logs(Context& context, const JobFlags& flags, const LogFlags& log_f
     EBB_ASSIGN_OR_RETURN(const bool ended, job_ended(api, flags.job));
     while (true) {
       auto chunk =
-          api.get(fmt::format("/v1/jobs/{}/log?rank={}&stream={}&offset={}&max_bytes={}", flags.job, log_flags.rank,
-                              log_flags.error_stream ? "stderr" : "stdout", offset, kLogChunk));
+          api.get_log(fmt::format("/v1/jobs/{}/log?rank={}&stream={}&offset={}&max_bytes={}", flags.job, log_flags.rank,
+                                  log_flags.error_stream ? "stderr" : "stdout", offset, kLogChunk));
       if (!chunk) {
         // It has not started yet.
         if (log_flags.follow && !ended && chunk.error().code == ErrorCode::not_found) break;
         return tl::unexpected(chunk.error());
       }
-      if (chunk->empty()) break;
-      std::fwrite(chunk->data(), 1, chunk->size(), context.streams.out);
+      if (chunk->bytes.empty()) break;
+      if (chunk->offset > offset) {
+        context.warn(fmt::format("{} bytes before this are no longer kept", chunk->offset - offset));
+      }
+      std::fwrite(chunk->bytes.data(), 1, chunk->bytes.size(), context.streams.out);
       std::fflush(context.streams.out);
-      offset += chunk->size();
+      offset = chunk->offset + chunk->bytes.size();
     }
     if (!log_flags.follow || ended) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
