@@ -28,7 +28,7 @@ struct HttpResponse {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
-  std::vector<std::pair<std::string, std::string>> headers;  ///< further ones
+  std::vector<std::pair<std::string, std::string>> headers = {};  ///< further ones
 };
 
 struct HttpLimits {

@@ -78,15 +78,16 @@ Result<Recovered> recover(Store& store, const ClusterSettings& settings, const s
   }
   std::optional<Ledger> ledger;
   std::optional<Replayer> replayer;
+  const auto take = [&](const Row& row) -> Result<void> {
+    if (replayer) return replayer->take(row);
+    EBB_ASSIGN_OR_RETURN(Beginning beginning, decode_beginning(row.json));
+    EBB_RETURN_IF_ERROR(check_settings(beginning, settings));
+    EBB_ASSIGN_OR_RETURN(ledger, Ledger::begin(std::move(beginning), registry));
+    replayer.emplace(*ledger);
+    return {};
+  };
   for (std::uint64_t after = 0; after < store.last_seq(); after += kRowsAtOnce) {
-    EBB_RETURN_IF_ERROR(store.read(after, kRowsAtOnce, [&](const Row& row) -> Result<void> {
-      if (replayer) return replayer->take(row);
-      EBB_ASSIGN_OR_RETURN(Beginning beginning, decode_beginning(row.json));
-      EBB_RETURN_IF_ERROR(check_settings(beginning, settings));
-      EBB_ASSIGN_OR_RETURN(ledger, Ledger::begin(std::move(beginning), registry));
-      replayer.emplace(*ledger);
-      return {};
-    }));
+    EBB_RETURN_IF_ERROR(store.read(after, kRowsAtOnce, take));
   }
   // A step is one append: all of its rows are there or none.
   if (!replayer->complete()) return fail(ErrorCode::internal, "the journal ends in the middle of a step");
