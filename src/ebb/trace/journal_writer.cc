@@ -215,6 +215,9 @@ struct Encoder {
     line.put("job", e.job);
     if (e.at) line.put("at", ns(*e.at));
   }
+  void operator()(const JobHeld& e) const { Line(out, at, "job_held").put("job", e.job); }
+  void operator()(const JobReleased& e) const { Line(out, at, "job_released").put("job", e.job); }
+  void operator()(const JobCancelled& e) const { Line(out, at, "job_cancelled").put("job", e.job); }
   void operator()(const JobShrunk& e) const { Line(out, at, "job_shrunk").put("job", e.job); }
   void operator()(const JobResized& e) const {
     Line line(out, at, "job_resized");
