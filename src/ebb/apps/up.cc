@@ -71,7 +71,7 @@ Result<std::string> token_of(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "token";
   if (std::filesystem::exists(path)) {
     EBB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-    return std::string(trim(text));
+    return text.substr(0, text.find_first_of("\r\n"));
   }
   EBB_ASSIGN_OR_RETURN(std::string token, random_token());
   const mode_t before = umask(0077);

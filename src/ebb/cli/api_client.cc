@@ -19,6 +19,10 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
 }  // namespace
 
 std::filesystem::path default_data_folder() {
@@ -50,7 +54,7 @@ Result<ApiClient> ApiClient::connect(const std::string& data_folder) {
     return fail(ErrorCode::unavailable, "{} is damaged; start the cluster again", (folder / "api.json").string());
   }
   return ApiClient(wire::HttpClient(json["address"].get<std::string>(), json["port"].get<std::uint16_t>()),
-                   std::string(trim(*token)), folder.string());
+                   first_line(*token), folder.string());
 }
 
 Result<std::string> ApiClient::get(const std::string& target) {
