@@ -73,7 +73,7 @@ TEST_F(AdoptionTest, AWorkerWhoseShimIsKilledIsLostAndGone) {
 
 TEST_F(AdoptionTest, AgentAndShimKilledTogether) {
   const pid_t child = open_in_child(
-      {shell("w", "(setsid sh -c 'echo $$ > daemon; exec sleep 3600' &); echo run >> runs; exec sleep 3600"),
+      {shell("w", "echo run >> runs; (setsid sh -c 'echo $$ > daemon; exec sleep 3600' &); exec sleep 3600"),
        shell("other", kIdle)});
   const auto pid = static_cast<pid_t>(*folder_of("w").pid());
   const auto other = static_cast<pid_t>(*folder_of("other").pid());
