@@ -1,14 +1,11 @@
-#include "ebb/control/controller.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
-#include "ebb/backend/fake_backend.h"
-#include "ebb/base/files.h"
-#include "ebb/policies/all.h"
-#include "ebb/sched/test_cluster.h"
+#include "ebb/control/controller.h"
+#include "live_fixture.h"
 
 namespace ebb::control {
 namespace {
@@ -18,93 +15,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using wire::JobStatus;
 
-JobRequest request(std::int32_t workers = 1) {
-  JobRequest job;
-  job.name = "train";
-  job.command = {"true"};
-  job.working_directory = "/";
-  job.workers = workers;
-  return job;
-}
-
-/// A folder that is gone after the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = testing::TempDir() + "ebb-control-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-/// A controller that runs on a thread, with a backend that outlives it.
-class Cluster {
- public:
-  explicit Cluster(const std::filesystem::path& folder, FakeBackend* backend = nullptr, GpuCount slots = 4) {
-    auto opened =
-        Controller::open(Store::open(folder).value(), {sched::test_cluster(1, slots), "fifo", {}}, policies::all());
-    if (!opened) {
-      error = opened.error();
-      return;
-    }
-    controller_ = std::move(*opened);
-    if (backend == nullptr) {
-      own_ = std::make_unique<FakeBackend>([this](WorkerStatus status) { controller_->on_status(std::move(status)); });
-      backend = own_.get();
-    }
-    backend_ = backend;
-  }
-  Cluster(const Cluster&) = delete;
-  Cluster& operator=(const Cluster&) = delete;
-  ~Cluster() { stop(); }
-
-  void run() {
-    thread_ = std::thread([this] { result = controller_->run(*backend_); });
-  }
-  void stop() {
-    if (!thread_.joinable()) return;
-    controller_->stop();
-    thread_.join();
-    EXPECT_TRUE(result.has_value()) << result.error().message;
-  }
-
-  Controller& operator*() { return *controller_; }
-  Controller* operator->() { return controller_.get(); }
-  FakeBackend& backend() { return *backend_; }
-
-  /// Waits for the status; the deadline only ends a test that failed.
-  bool reaches(JobId job, JobStatus status) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    std::uint64_t seen = 0;
-    while (std::chrono::steady_clock::now() < deadline) {
-      if (controller_->job(job).value().job.status == status) return true;
-      const auto rows = controller_->events(seen, 1000, std::chrono::milliseconds(100)).value();
-      if (!rows.empty()) seen = rows.back().seq;
-    }
-    return false;
-  }
-
-  std::optional<Error> error;
-  Result<void> result;
-
- private:
-  std::unique_ptr<Controller> controller_;
-  std::unique_ptr<FakeBackend> own_;
-  FakeBackend* backend_ = nullptr;
-  std::thread thread_;
-};
-
 TEST(Controller, AJobRunsFromSubmissionToItsEnd) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
-  ASSERT_THAT(cluster->submit(request(2), "").value(), ElementsAre(0));
+  ASSERT_THAT(cluster->submit(test_request(2), "").value(), ElementsAre(0));
   ASSERT_TRUE(cluster.reaches(0, JobStatus::running));
   for (const WorkerId& worker : cluster.backend().running()) {
     cluster.backend().end(worker, {WorkerExit::Cause::exited, 0, ""});
@@ -115,26 +30,26 @@ TEST(Controller, AJobRunsFromSubmissionToItsEnd) {
 }
 
 TEST(Controller, AKeyUsedAgainGetsTheSameAnswer) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
-  JobRequest array = request();
+  JobRequest array = test_request();
   array.array_size = 3;
   EXPECT_THAT(cluster->submit(array, "k").value(), ElementsAre(0, 1, 2));
   EXPECT_THAT(cluster->submit(array, "k").value(), ElementsAre(0, 1, 2));
-  EXPECT_EQ(cluster->submit(request(), "k").error().code, ErrorCode::already_exists);
+  EXPECT_EQ(cluster->submit(test_request(), "k").error().code, ErrorCode::already_exists);
   EXPECT_EQ(cluster->jobs({}).value().size(), 3u);
 }
 
 TEST(Controller, TheSameKeyFromManyThreadsIsOneJob) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
   std::vector<std::thread> clients;
   std::atomic<int> first = 0;
   for (int k = 0; k < 8; ++k) {
     clients.emplace_back([&] {
-      if (cluster->submit(request(), "same").value().front() == 0) ++first;
+      if (cluster->submit(test_request(), "same").value().front() == 0) ++first;
     });
   }
   for (std::thread& client : clients) client.join();
@@ -143,12 +58,12 @@ TEST(Controller, TheSameKeyFromManyThreadsIsOneJob) {
 }
 
 TEST(Controller, RequestsThatCannotBe) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
-  EXPECT_EQ(cluster->submit(request(5), "").error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(cluster->submit(test_request(5), "").error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(cluster->cancel(0).error().code, ErrorCode::not_found);
-  ASSERT_TRUE(cluster->submit(request(), "").has_value());
+  ASSERT_TRUE(cluster->submit(test_request(), "").has_value());
   ASSERT_TRUE(cluster.reaches(0, JobStatus::running));
   EXPECT_THAT(cluster->hold(0).error().message, HasSubstr("only a job that waits"));
   EXPECT_THAT(cluster->release(0).error().message, HasSubstr("is not held"));
@@ -158,13 +73,13 @@ TEST(Controller, RequestsThatCannotBe) {
 }
 
 TEST(Controller, ExplainsWhyAJobWaits) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
-  ASSERT_TRUE(cluster->submit(request(4), "").has_value());
+  ASSERT_TRUE(cluster->submit(test_request(4), "").has_value());
   ASSERT_TRUE(cluster.reaches(0, JobStatus::running));
-  ASSERT_TRUE(cluster->submit(request(2), "").has_value());
-  ASSERT_TRUE(cluster->submit(request(2), "").has_value());
+  ASSERT_TRUE(cluster->submit(test_request(2), "").has_value());
+  ASSERT_TRUE(cluster->submit(test_request(2), "").has_value());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (cluster->explain(2).value().code != "behind_head" && std::chrono::steady_clock::now() < deadline) {
   }
@@ -175,12 +90,12 @@ TEST(Controller, ExplainsWhyAJobWaits) {
 }
 
 TEST(Controller, DrainedNodesGetNothingNew) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
   ASSERT_TRUE(cluster->drain("node-0000", true).has_value());
-  ASSERT_TRUE(cluster->submit(request(), "").has_value());
-  ASSERT_TRUE(cluster->submit(request(), "").has_value());  // the first is folded by now
+  ASSERT_TRUE(cluster->submit(test_request(), "").has_value());
+  ASSERT_TRUE(cluster->submit(test_request(), "").has_value());  // the first is folded by now
   EXPECT_EQ(cluster->job(0).value().job.status, JobStatus::waiting);
   EXPECT_EQ(cluster->nodes().value().front().state, "draining");
   ASSERT_TRUE(cluster->drain("node-0000", false).has_value());
@@ -189,8 +104,8 @@ TEST(Controller, DrainedNodesGetNothingNew) {
 
 // A controller that goes away and another one on its journal, while workers run on.
 TEST(Controller, ARestartGoesOnWhereTheJournalEnds) {
-  const Folder folder;
-  std::optional<Cluster> cluster;
+  const TestFolder folder;
+  std::optional<TestCluster> cluster;
   std::atomic<Controller*> current = nullptr;
   FakeBackend backend([&](WorkerStatus status) {
     if (Controller* controller = current) controller->on_status(std::move(status));
@@ -205,13 +120,13 @@ TEST(Controller, ARestartGoesOnWhereTheJournalEnds) {
     cluster->run();
   };
   restart();
-  ASSERT_TRUE((*cluster)->submit(request(3), "key").has_value());
-  ASSERT_TRUE((*cluster)->submit(request(4), "").has_value());
+  ASSERT_TRUE((*cluster)->submit(test_request(3), "key").has_value());
+  ASSERT_TRUE((*cluster)->submit(test_request(4), "").has_value());
   ASSERT_TRUE(cluster->reaches(0, JobStatus::running));
   restart();
   EXPECT_TRUE(cluster->reaches(0, JobStatus::running));
   EXPECT_TRUE(cluster->reaches(1, JobStatus::waiting));
-  EXPECT_THAT((*cluster)->submit(request(3), "key").value(), ElementsAre(0));
+  EXPECT_THAT((*cluster)->submit(test_request(3), "key").value(), ElementsAre(0));
   ASSERT_TRUE((*cluster)->cancel(0).has_value());
   restart();  // the stop is asked for again
   current = nullptr;
@@ -225,21 +140,21 @@ TEST(Controller, ARestartGoesOnWhereTheJournalEnds) {
 }
 
 TEST(Controller, AJournalOfAnotherClusterIsRefused) {
-  const Folder folder;
+  const TestFolder folder;
   {
-    const Cluster first(folder.path());
+    const TestCluster first(folder.path());
   }
-  const Cluster other(folder.path(), nullptr, 8);
+  const TestCluster other(folder.path(), nullptr, 8);
   ASSERT_TRUE(other.error.has_value());
   EXPECT_EQ(other.error->code, ErrorCode::failed_precondition);
   EXPECT_THAT(other.error->message, HasSubstr("another data folder"));
 }
 
 TEST(Controller, EventsCanBeResumed) {
-  const Folder folder;
-  Cluster cluster(folder.path());
+  const TestFolder folder;
+  TestCluster cluster(folder.path());
   cluster.run();
-  ASSERT_TRUE(cluster->submit(request(), "").has_value());
+  ASSERT_TRUE(cluster->submit(test_request(), "").has_value());
   ASSERT_TRUE(cluster.reaches(0, JobStatus::running));
   const auto all = cluster->events(0, 1000, {}).value();
   EXPECT_THAT(all.front().json, HasSubstr("live_journal"));

@@ -1,10 +1,8 @@
-#include "ebb/control/ledger.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ebb/policies/all.h"
-#include "ebb/sched/test_cluster.h"
+#include "ebb/control/ledger.h"
+#include "live_fixture.h"
 
 namespace ebb::control {
 namespace {
@@ -12,15 +10,6 @@ namespace {
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-JobRequest request(std::int32_t workers = 1) {
-  JobRequest job;
-  job.name = "train";
-  job.command = {"true"};
-  job.working_directory = "/";
-  job.workers = workers;
-  return job;
-}
 
 /// A ledger on one node of 4 slots, and what it asked for.
 class LedgerTest : public testing::Test {
@@ -63,7 +52,7 @@ class LedgerTest : public testing::Test {
 };
 
 TEST_F(LedgerTest, AJobThatCompletes) {
-  const JobId id = submit(request(2));
+  const JobId id = submit(test_request(2));
   EXPECT_THAT(started_, ElementsAre("j0-1-0", "j0-1-1"));
   runs("j0-1-0");
   EXPECT_FALSE(job(id).started);
@@ -78,7 +67,7 @@ TEST_F(LedgerTest, AJobThatCompletes) {
 }
 
 TEST_F(LedgerTest, WorkersGetRanksSlotsAndOneFreshPort) {
-  JobRequest job = request(2);
+  JobRequest job = test_request(2);
   job.gpus_per_worker = 2;
   job.environment = {{"SEED", "7"}};
   submit(job);
@@ -94,7 +83,7 @@ TEST_F(LedgerTest, WorkersGetRanksSlotsAndOneFreshPort) {
 }
 
 TEST_F(LedgerTest, OneWorkerFailsAllStopAndTheJobFails) {
-  const JobId id = submit(request(3));
+  const JobId id = submit(test_request(3));
   for (const char* worker : {"j0-1-0", "j0-1-1", "j0-1-2"}) runs(worker);
   exits("j0-1-1", 3);
   EXPECT_THAT(stopped_, ElementsAre("j0-1-0", "j0-1-2"));
@@ -107,14 +96,14 @@ TEST_F(LedgerTest, OneWorkerFailsAllStopAndTheJobFails) {
 }
 
 TEST_F(LedgerTest, ASignalIsAnExitCodeAbove128) {
-  const JobId id = submit(request());
+  const JobId id = submit(test_request());
   say("j0-1-0", 100, WorkerExit{WorkerExit::Cause::signalled, 11, ""});
   EXPECT_EQ(job(id).exit_code, 139);
   EXPECT_THAT(job(id).why, HasSubstr("signal 11"));
 }
 
 TEST_F(LedgerTest, RetriesBackOffAndEnd) {
-  JobRequest asked = request();
+  JobRequest asked = test_request();
   asked.max_retries = 2;
   asked.retry_backoff = seconds(10);
   const JobId id = submit(asked);
@@ -138,7 +127,7 @@ TEST_F(LedgerTest, RetriesBackOffAndEnd) {
 }
 
 TEST_F(LedgerTest, TheFaultOfAMachineUsesUpNoRetry) {
-  const JobId id = submit(request());
+  const JobId id = submit(test_request());
   for (int k = 1; k <= 5; ++k) {
     say(worker_id(id, static_cast<std::uint32_t>(k), 0), 100, WorkerExit{WorkerExit::Cause::lost, 0, "gone"});
   }
@@ -148,7 +137,7 @@ TEST_F(LedgerTest, TheFaultOfAMachineUsesUpNoRetry) {
 }
 
 TEST_F(LedgerTest, HeldJobsWaitUntilReleased) {
-  JobRequest asked = request();
+  JobRequest asked = test_request();
   asked.hold = true;
   const JobId id = submit(asked);
   EXPECT_TRUE(started_.empty());
@@ -158,14 +147,14 @@ TEST_F(LedgerTest, HeldJobsWaitUntilReleased) {
 }
 
 TEST_F(LedgerTest, DependenciesDecideWhatFollows) {
-  const JobId first = submit(request());
-  JobRequest ok = request();
+  const JobId first = submit(test_request());
+  JobRequest ok = test_request();
   ok.dependencies = {{first, Dependency::When::after_ok}};
-  JobRequest any = request();
+  JobRequest any = test_request();
   any.dependencies = {{first, Dependency::When::after_any}};
   const JobId after_ok = submit(ok);
   const JobId after_any = submit(any);
-  JobRequest chained = request();
+  JobRequest chained = test_request();
   chained.dependencies = {{after_ok, Dependency::When::after_ok}};
   const JobId last = submit(chained);
   EXPECT_THAT(started_, ElementsAre("j0-1-0"));
@@ -177,16 +166,16 @@ TEST_F(LedgerTest, DependenciesDecideWhatFollows) {
 }
 
 TEST_F(LedgerTest, ADependencyOnAJobThatFailedBefore) {
-  submit(request());
+  submit(test_request());
   exits("j0-1-0", 1);
-  JobRequest ok = request();
+  JobRequest ok = test_request();
   ok.dependencies = {{0, Dependency::When::after_ok}};
   EXPECT_EQ(job(submit(ok)).outcome, Outcome::cancelled);
 }
 
 TEST_F(LedgerTest, CancelWhereverTheJobIs) {
-  const JobId running = submit(request(4));
-  const JobId waiting = submit(request(4));
+  const JobId running = submit(test_request(4));
+  const JobId waiting = submit(test_request(4));
   ledger_.apply(now_, CancelRequested{waiting});
   step();
   EXPECT_EQ(job(waiting).outcome, Outcome::cancelled);
@@ -204,7 +193,7 @@ TEST_F(LedgerTest, CancelWhereverTheJobIs) {
 }
 
 TEST_F(LedgerTest, AnArrayIsOneRequestAndManyJobs) {
-  JobRequest asked = request();
+  JobRequest asked = test_request();
   asked.array_size = 3;
   submit(asked);
   EXPECT_EQ(ledger_.jobs().size(), 3u);
@@ -212,8 +201,8 @@ TEST_F(LedgerTest, AnArrayIsOneRequestAndManyJobs) {
 }
 
 TEST_F(LedgerTest, SlotsGoToTheNextJobOnceTheirHolderIsGone) {
-  submit(request(4));
-  submit(request(2));
+  submit(test_request(4));
+  submit(test_request(2));
   EXPECT_EQ(started_.size(), 4u);
   for (int rank = 0; rank < 3; ++rank) exits(worker_id(0, 1, rank), 0);
   EXPECT_EQ(started_.size(), 4u);
@@ -223,20 +212,20 @@ TEST_F(LedgerTest, SlotsGoToTheNextJobOnceTheirHolderIsGone) {
 }
 
 TEST_F(LedgerTest, WhatIsSaidTwiceCountsOnce) {
-  submit(request());
+  submit(test_request());
   exits("j0-1-0", 0);
   exits("j0-1-0", 5);
   EXPECT_EQ(job(0).outcome, Outcome::completed);
 }
 
 TEST_F(LedgerTest, RequestsThatTheClusterCannotServe) {
-  const auto too_large = ledger_.check(request(5));
+  const auto too_large = ledger_.check(test_request(5));
   ASSERT_FALSE(too_large.has_value());
   EXPECT_THAT(too_large.error().message, HasSubstr("the cluster has 4"));
-  JobRequest lost = request();
+  JobRequest lost = test_request();
   lost.dependencies = {{7, Dependency::When::after_ok}};
   EXPECT_EQ(ledger_.check(lost).error().code, ErrorCode::not_found);
-  JobRequest elsewhere = request();
+  JobRequest elsewhere = test_request();
   elsewhere.node = "nowhere";
   EXPECT_EQ(ledger_.check(elsewhere).error().code, ErrorCode::not_found);
 }

@@ -8,6 +8,7 @@
 #include "ebb/apps/up.h"
 #include "ebb/base/output_folder.h"
 #include "ebb/cli/cli.h"
+#include "ebb/control/store.h"
 #include "ebb/policies/all.h"
 
 namespace {
@@ -34,7 +35,8 @@ void stop_cleanly_on_signals() {
 int main(int argc, char** argv) {
   stop_cleanly_on_signals();
   try {
-    return ebb::cli::run({argv + 1, argv + argc}, ebb::policies::all(), {stdout, stderr}, {ebb::run_cluster});
+    return ebb::cli::run({argv + 1, argv + argc}, ebb::policies::all(), {stdout, stderr},
+                         {ebb::run_cluster, ebb::control::backup, ebb::control::restore, ebb::control::verify});
   } catch (const std::bad_alloc&) {
     std::fputs("ebb: out of memory\n", stderr);
   } catch (const std::exception& e) {

@@ -31,6 +31,10 @@ struct UpOptions {
 /// What commands run that is composed elsewhere (apps).
 struct Programs {
   std::function<Result<void>(const UpOptions&, const Streams&)> up;
+  /// Of the journal of a data folder: copies it into a file, makes a folder of such a file, checks it (number of rows).
+  std::function<Result<void>(const std::string& folder, const std::string& file)> backup;
+  std::function<Result<void>(const std::string& file, const std::string& folder)> restore;
+  std::function<Result<std::uint64_t>(const std::string& folder)> verify;
 };
 
 /// Exit codes of every command.

@@ -86,6 +86,26 @@ void add_cluster(CLI::App& app, Context& context) {
   command->add_flag("--follow,-f", *follow, "Go on with what is to come");
   command->callback([&context, flags, after, follow] { context.finish(events(context, *flags, *after, *follow)); });
 
+  CLI::App* admin = app.add_subcommand("admin", "Look after the journal of a cluster");
+  admin->require_subcommand(1);
+  const auto file = std::make_shared<std::string>();
+  const auto folder = [flags] { return flags->data.empty() ? default_data_folder().string() : flags->data; };
+  command = admin->add_subcommand("backup", "Copy the journal into one new file, also while the cluster runs");
+  command->add_option("FILE", *file, "Must not be there yet")->required();
+  add_data_flag(*command, flags->data);
+  command->callback([&context, file, folder] { context.finish(context.programs.backup(folder(), *file)); });
+  command = admin->add_subcommand("restore", "Make a data folder of a backup");
+  command->add_option("FILE", *file, "The backup")->required();
+  add_data_flag(*command, flags->data);
+  command->callback([&context, file, folder] { context.finish(context.programs.restore(*file, folder())); });
+  command = admin->add_subcommand("verify", "Check every row of the journal");
+  add_data_flag(*command, flags->data);
+  command->callback([&context, folder] {
+    const auto rows = context.programs.verify(folder());
+    if (rows) context.print(fmt::format("{} rows, none damaged or missing\n", *rows));
+    if (!rows) context.finish(tl::unexpected(rows.error()));
+  });
+
   const auto up = std::make_shared<UpOptions>();
   command = app.add_subcommand("up", "Run a cluster on this machine: controller, agent and API, until Ctrl-C");
   add_data_flag(*command, up->data_folder);
