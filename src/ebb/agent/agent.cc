@@ -1,6 +1,7 @@
 #include "ebb/agent/agent.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -29,6 +30,7 @@ namespace {
 
 constexpr std::uint64_t kWakeToken = 0;
 constexpr std::uint64_t kFolderToken = 1;
+constexpr int kReapFor = 1000;  // ms
 constexpr std::size_t kMaxFile = std::size_t{64} << 20;
 
 template <typename... Functions>
@@ -46,6 +48,14 @@ Result<std::string> new_id() {
   std::string id;
   for (const std::uint8_t byte : bytes) id += fmt::format("{:02x}", byte);
   return id;
+}
+
+/// A shim that has written its exit is about to end; it shall not stay a zombie of this process.
+void reap(const Fd& process) {
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  ::poll(&ended, 1, kReapFor);
+  siginfo_t info{};
+  ::waitid(P_PIDFD, static_cast<id_t>(process.get()), &info, WEXITED | WNOHANG);
 }
 
 void add_to(const Fd& epoll, int fd, std::uint64_t token) {
@@ -73,6 +83,10 @@ Agent::Impl::~Impl() {
   std::vector<std::string> running;
   for (const auto& [id, worker] : workers_) {
     if (!worker.status.exit) running.push_back(id);
+  }
+  for (const auto& [token, watched] : processes_) {
+    const bool runs_on = std::find(running.begin(), running.end(), watched.worker) != running.end();
+    if (watched.is_child && !runs_on) reap(watched.process);
   }
   remove_stale_groups(isolation_, running);
 }
@@ -267,10 +281,7 @@ void Agent::Impl::on_folder_events() {
 void Agent::Impl::on_process_end(std::uint64_t token) {
   const auto it = processes_.find(token);
   if (it == processes_.end()) return;
-  if (it->second.is_child) {
-    siginfo_t info{};
-    ::waitid(P_PIDFD, static_cast<id_t>(it->second.process.get()), &info, WEXITED | WNOHANG);
-  }
+  if (it->second.is_child) reap(it->second.process);
   const WorkerId id = it->second.worker;
   processes_.erase(it);
   if (const auto watched = watched_workers_.find(id); watched != watched_workers_.end() && watched->second == token) {

@@ -86,7 +86,7 @@ class Agent {
   const Isolation& isolation() const;
 
  private:
-  struct Impl;
+  class Impl;
   explicit Agent(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

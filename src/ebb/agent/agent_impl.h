@@ -23,9 +23,15 @@
 
 namespace ebb::agent {
 
-struct Agent::Impl {
+class Agent::Impl {
+ public:
   Impl(AgentOptions options, Sink sink);
   ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+ private:
+  friend class Agent;
 
   // --- agent.cc
 

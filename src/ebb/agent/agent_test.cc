@@ -7,6 +7,11 @@
 #include "ebb/agent/testing.h"
 
 namespace ebb::agent {
+
+std::filesystem::path shim_program() {
+  return std::filesystem::path(EBB_BINARY).parent_path() / "ebb-shim";
+}
+
 namespace {
 
 using Cause = WorkerExit::Cause;

@@ -118,7 +118,7 @@ void Agent::Impl::admit(const WorkerSpec& spec) {
   worker.admitted = true;
   if (is_valid_worker_id(spec.id)) {
     if (auto ended = WorkerFolder(options_.folder / "ended" / spec.id).exit()) {
-      outbox_.push_back({.id = spec.id, .pid = 0, .exit = std::move(*ended)});
+      outbox_.push_back({.id = spec.id, .pid = 0, .exit = std::move(ended)});
       const std::lock_guard lock(mutex_);
       workers_.erase(spec.id);
       return;

@@ -103,6 +103,7 @@ Result<void> write_atomically(const fs::path& path, std::string_view bytes) {
 
 Result<ReservedFile> ReservedFile::create(fs::path path) {
   const fs::path reserved = with_suffix(path, ".reserved");
+  EBB_ASSIGN_OR_RETURN(Fd folder, open_file(path.parent_path(), O_RDONLY | O_DIRECTORY));
   EBB_ASSIGN_OR_RETURN(Fd file, open_file(reserved, O_WRONLY | O_CREAT | O_TRUNC));
   // Written, not only allocated: file systems differ in whether fallocate keeps its promise.
   if (auto written = write_all(file.get(), std::string(kSize, ' ')); !written) {
@@ -111,20 +112,24 @@ Result<ReservedFile> ReservedFile::create(fs::path path) {
     return os_error("write", reserved, error);
   }
   if (::fsync(file.get()) != 0) return os_error("write", reserved, errno);
-  return ReservedFile(std::move(path), std::move(file));
+  return ReservedFile(std::move(path), std::move(folder), std::move(file));
 }
 
 Result<void> ReservedFile::commit(std::string_view bytes) {
   if (bytes.size() > kSize) {
     return fail(ErrorCode::invalid_argument, "'{}': {} bytes, more than {}", path_.string(), bytes.size(), kSize);
   }
-  std::string padded(bytes);
-  padded.resize(kSize, ' ');
-  if (::lseek(file_.get(), 0, SEEK_SET) != 0 || !write_all(file_.get(), padded) || ::fsync(file_.get()) != 0 ||
-      ::rename(with_suffix(path_, ".reserved").c_str(), path_.c_str()) != 0) {
-    return os_error("write", path_, errno);
+  if (!renamed_) {
+    std::string padded(bytes);
+    padded.resize(kSize, ' ');
+    if (::lseek(file_.get(), 0, SEEK_SET) != 0 || !write_all(file_.get(), padded) || ::fsync(file_.get()) != 0 ||
+        ::rename(with_suffix(path_, ".reserved").c_str(), path_.c_str()) != 0) {
+      return os_error("write", path_, errno);
+    }
+    renamed_ = true;
   }
-  return sync_folder(path_.parent_path());
+  if (::fsync(folder_.get()) != 0) return os_error("write", path_, errno);
+  return {};
 }
 
 void ReservedFile::discard() {

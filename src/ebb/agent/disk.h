@@ -63,9 +63,12 @@ class ReservedFile {
   void discard();
 
  private:
-  ReservedFile(std::filesystem::path path, Fd file) : path_(std::move(path)), file_(std::move(file)) {}
+  ReservedFile(std::filesystem::path path, Fd folder, Fd file)
+      : path_(std::move(path)), folder_(std::move(folder)), file_(std::move(file)) {}
   std::filesystem::path path_;
+  Fd folder_;  // who sees the file may move its folder before it is synced
   Fd file_;
+  bool renamed_ = false;
 };
 
 /// Time since the machine started, suspended time included; no clock setting moves it.

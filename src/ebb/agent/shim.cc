@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -318,6 +319,9 @@ WorkerExit Shim::result() const {
 }
 
 void Shim::finish(const WorkerExit& exit) {
+  // Whoever reads the exit may take the logs away and count on their space.
+  out_log_.reset();
+  err_log_.reset();
   const Duration until = boot_clock() + kRemoveGroupFor;
   while (!remove_group(launch_.group) && boot_clock() < until) pause_for(kKillAgain);
   status_file_->discard();
@@ -325,6 +329,8 @@ void Shim::finish(const WorkerExit& exit) {
     const auto written = exit_file_->commit(exit_to_json(launch_.worker.id, exit));
     if (written) return;
     say(written.error().message);
+    struct stat info{};
+    if (::fstat(lock_.get(), &info) == 0 && info.st_nlink == 0) return;  // the folder was removed: nobody will ask
     pause_for(kTryAgain);
   }
 }

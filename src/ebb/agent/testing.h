@@ -100,13 +100,16 @@ class Statuses {
   std::map<WorkerId, std::vector<WorkerStatus>> all_;
 };
 
+/// The program ebb-shim of this build (agent_test.cc).
+std::filesystem::path shim_program();
+
 class AgentTest : public ::testing::Test {
- protected:
+ public:
   AgentTest() {
     std::string pattern = (std::filesystem::temp_directory_path() / "ebb_agent_XXXXXX").string();
     root_ = ::mkdtemp(pattern.data());
     options_.folder = root_ / "agent";
-    options_.shim = std::filesystem::path(EBB_BINARY).parent_path() / "ebb-shim";
+    options_.shim = shim_program();
     options_.slots = {.gpus = {}, .count = 4, .milli_cpus_per_slot = 0, .memory_bytes_per_slot = {}, .note = ""};
   }
   ~AgentTest() override {
@@ -122,6 +125,7 @@ class AgentTest : public ::testing::Test {
     std::filesystem::remove_all(root_, ignored);
   }
 
+ protected:
   /// In place of an earlier one; what it said is forgotten.
   Agent& open() {
     agent_.reset();
