@@ -74,25 +74,31 @@ function(ebb_test name)
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 120)
 endfunction()
 
-# ebb_module(name DEPS modules LIBS libraries): src/ebb/<name> as a library, and its *_test.cc as one test program.
+# ebb_module(name DEPS modules LIBS libraries): src/ebb/<name> as a library, and its *_test.cc as one test program. A
+# module may consist of headers only.
 function(ebb_module name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ebb/${name}/*.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-  add_library(ebb_${name} STATIC ${sources})
-  ebb_target_settings(ebb_${name})
   list(TRANSFORM ARG_DEPS PREPEND ebb_ OUTPUT_VARIABLE deps)
-  target_link_libraries(ebb_${name} PUBLIC ${deps} ${ARG_LIBS})
+  if(sources)
+    add_library(ebb_${name} STATIC ${sources})
+    ebb_target_settings(ebb_${name})
+    target_link_libraries(ebb_${name} PUBLIC ${deps} ${ARG_LIBS})
+  else()
+    add_library(ebb_${name} INTERFACE)
+    target_link_libraries(ebb_${name} INTERFACE ${deps} ${ARG_LIBS})
+  endif()
   if(EBB_TESTS AND tests)
     ebb_test(test_${name} SOURCES ${tests} DEPS ${name})
   endif()
 endfunction()
 
-# ebb_program(name SOURCE file DEPS modules): build/<preset>/bin/<name>.
+# ebb_program(name SOURCE files DEPS modules): build/<preset>/bin/<name>.
 function(ebb_program name)
-  cmake_parse_arguments(ARG "" "SOURCE" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCE;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCE})
   ebb_target_settings(${name})
   list(TRANSFORM ARG_DEPS PREPEND ebb_)

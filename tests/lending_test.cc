@@ -290,6 +290,7 @@ class Listening final : public sched::Policy {
   explicit Listening(std::vector<double>& times) : times_(times) {}
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Listening>(*this); }
   void on_queued(const sched::State&, JobId, sched::Queued, Time) override {}
+  void on_withdrawn(const sched::State&, JobId, Time) override {}
   void decide(sched::Turn& turn) override { times_.push_back(to_seconds(turn.now().time_since_epoch())); }
   Reason explain(const sched::State& state, JobId job, Time) const override {
     return sched::reason_for(state, job, ReasonCode::no_capacity);

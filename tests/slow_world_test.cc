@@ -1,14 +1,18 @@
 // A live driver answers late and out of order: stops and resizes take a while, starts and replicas fail, jobs finish
-// while they are told to stop, demand moves, plans come when they are out of date. All invariants hold after every
-// step, a fork of the scheduler decides the same, and whoever waits knows why.
+// while they are told to stop, demand moves, plans come when they are out of date, owners hold, release and cancel
+// jobs. All invariants hold after every step, a fork of the scheduler decides the same, whoever waits knows why, and
+// the journal can be replayed.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "ebb/policies/all.h"
 #include "ebb/sched/scheduler.h"
+#include "ebb/sim/journal_header.h"
+#include "ebb/trace/journal.h"
 #include "random_case.h"
 
 namespace ebb {
@@ -28,7 +32,7 @@ class SlowWorld {
         services_(c.workload.services),
         random_(random) {}
 
-  Result<void> play(int steps) {
+  Result<void> play(int steps, trace::JournalWriter& journal) {
     for (int i = 0; i < steps; ++i) {
       now_ += std::chrono::seconds(1 + random_.below(20));
       std::vector<Event> events = happenings();
@@ -45,6 +49,8 @@ class SlowWorld {
           forked.serve_at != result_.serve_at) {
         return fail(ErrorCode::internal, "a fork decides differently");
       }
+      for (const Event& event : events) journal.write(now_, event);
+      for (const Decision& decision : result_.decisions) journal.write(now_, decision);
       EBB_RETURN_IF_ERROR(sched::check_invariants(scheduler_.state()));
       EBB_RETURN_IF_ERROR(reasons_complete(events));
       for (const Holder holder : scheduler_.take_launchable()) launched_.push_back(holder);
@@ -67,6 +73,7 @@ class SlowWorld {
       std::optional<JobId> queued;
       if (const auto* e = std::get_if<JobSubmitted>(&event)) queued = e->job;
       if (const auto* e = std::get_if<JobStopped>(&event)) queued = e->job;
+      if (const auto* e = std::get_if<JobReleased>(&event)) queued = e->job;
       if (const auto* e = std::get_if<JobFailed>(&event)) queued = e->job;
       if (!queued || state().job(*queued).phase != JobPhase::waiting || !state().job(*queued).training()) continue;
       const bool told = std::any_of(result_.reasons.begin(), result_.reasons.end(),
@@ -83,6 +90,7 @@ class SlowWorld {
     const auto failed = change_node(events);
     const std::vector<JobId> holding = state().holding();
     for (const JobId job : holding) train(job, failed, events);
+    withdraw(events);
     const std::vector<ReplicaId> replicas = state().live_replicas();
     for (const ReplicaId replica : replicas) serve(replica, failed, events);
     move_demand(events);
@@ -92,7 +100,11 @@ class SlowWorld {
       job.application = job.kind == JobKind::inference ? job.application : "";
       if (job.sizing != Sizing::rigid && job.max_gpus == 0) job.max_gpus = job.gpus;
       if (job.run_time == Duration(0)) job.run_time = std::chrono::seconds(10);
-      events.emplace_back(JobSubmitted{static_cast<JobId>(submitted_), job});
+      const auto id = static_cast<JobId>(submitted_);
+      events.emplace_back(JobSubmitted{id, job});
+      if (job.kind != JobKind::training) continue;
+      if (one_in(8)) events.emplace_back(JobHeld{id});
+      if (one_in(16)) events.emplace_back(JobCancelled{id});
     }
     if (!plans_.empty() && one_in(2)) {
       events.emplace_back(plans_.front());
@@ -167,6 +179,34 @@ class SlowWorld {
     }
   }
 
+  // Jobs that broke back off before a retry or are given up; owners hold, release and cancel.
+  void withdraw(std::vector<Event>& events) {
+    std::vector<Event> more;
+    for (const Event& event : events) {
+      const auto* broke = std::get_if<JobFailed>(&event);
+      if (broke == nullptr) continue;
+      if (one_in(4)) {
+        more.emplace_back(JobHeld{broke->job});
+      } else if (one_in(6)) {
+        more.emplace_back(JobCancelled{broke->job});
+      }
+    }
+    for (JobId id = state().first_active(); id < state().jobs().size(); ++id) {
+      const JobState& job = state().job(id);
+      const bool waits = job.phase == JobPhase::waiting;
+      if (!job.training() || !(waits || job.phase == JobPhase::held)) continue;
+      if (one_in(40)) {
+        more.emplace_back(JobCancelled{id});
+      } else if (waits && one_in(12)) {
+        more.emplace_back(JobHeld{id});
+        if (one_in(4)) more.emplace_back(JobReleased{id});
+      } else if (!waits && one_in(5)) {
+        more.emplace_back(JobReleased{id});
+      }
+    }
+    events.insert(events.end(), more.begin(), more.end());
+  }
+
   JobReport report_of(JobId id) {
     JobReport report;
     report.job = id;
@@ -226,8 +266,14 @@ RC_GTEST_PROP(Property, ASlowWorldBreaksNothing, ()) {
   const Case c = random_case(seed, {.jobs = 60, .profiles = false});
   Random random(seed, "slow world");
   SlowWorld world(c, random);
-  const auto played = world.play(150);
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("ebb_slow_world_{}.jsonl", seed);
+  auto journal = trace::JournalWriter::create(path, sim::journal_header(c.cluster, {}, c.options)).value();
+  const auto played = world.play(150, journal);
   if (!played) RC_FAIL(fmt::format("{}\n{}", c.text(), played.error().message));
+  RC_ASSERT(journal.close().has_value());
+  const auto replayed = sim::replay(path.string(), policies::all());
+  if (!replayed) RC_FAIL(fmt::format("{}\n{}", c.text(), replayed.error().message));
+  std::filesystem::remove(path);
 }
 
 }  // namespace

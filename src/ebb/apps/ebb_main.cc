@@ -5,8 +5,10 @@
 #include <exception>
 #include <thread>
 
+#include "ebb/apps/up.h"
 #include "ebb/base/output_folder.h"
 #include "ebb/cli/cli.h"
+#include "ebb/control/store.h"
 #include "ebb/policies/all.h"
 
 namespace {
@@ -20,6 +22,8 @@ void stop_cleanly_on_signals() {
   std::thread([signals] {
     int signal = 0;
     sigwait(&signals, &signal);
+    // A cluster stops in order; a second signal ends it at once.
+    if (ebb::stop_cluster()) sigwait(&signals, &signal);
     ebb::OutputFolder::abandon_all();
     std::fputs("\nebb: interrupted; nothing was written\n", stderr);
     _exit(128 + signal);
@@ -31,7 +35,8 @@ void stop_cleanly_on_signals() {
 int main(int argc, char** argv) {
   stop_cleanly_on_signals();
   try {
-    return ebb::cli::run({argv + 1, argv + argc}, ebb::policies::all(), {stdout, stderr});
+    return ebb::cli::run({argv + 1, argv + argc}, ebb::policies::all(), {stdout, stderr},
+                         {ebb::run_cluster, ebb::control::backup, ebb::control::restore, ebb::control::verify});
   } catch (const std::bad_alloc&) {
     std::fputs("ebb: out of memory\n", stderr);
   } catch (const std::exception& e) {

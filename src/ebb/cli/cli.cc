@@ -57,11 +57,12 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams,
-        bool check_invariants) {
-  Context context{registry, streams, command_line_of(args), check_invariants};
+        const Programs& programs, bool check_invariants) {
+  Context context{registry, streams, programs, command_line_of(args), check_invariants};
 
   CLI::App app(
-      "ebb: one shared pool of GPUs for training and serving. This version simulates: replay your own trace of jobs.",
+      "ebb: one shared pool of GPUs for training and serving. Replay your own trace of jobs (sim), or run jobs on this "
+      "machine (up, submit).",
       "ebb");
   app.set_version_flag("--version", "ebb " EBB_VERSION);
   app.require_subcommand(1);
@@ -72,6 +73,8 @@ int run(const std::vector<std::string>& args, const sched::Registry& registry, c
   add_sim_compare(*sim, context);
   add_sim_lending(*sim, context);
   add_sim_replay(*sim, context);
+  add_cluster(app, context);
+  add_jobs(app, context);
   add_policies(app, context);
   add_trace(app, context);
 

@@ -37,7 +37,9 @@ void Progress::update(double share) {
   std::fflush(stream_);
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
+namespace {
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, bool numbers) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -47,12 +49,24 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
-      line += c == 0 ? fmt::format("{:<{}}", row[c], widths[c]) : fmt::format("  {:>{}}", row[c], widths[c]);
+      const char* gap = c == 0 ? "" : "  ";
+      line += c > 0 && numbers ? fmt::format("{}{:>{}}", gap, row[c], widths[c])
+                               : fmt::format("{}{:<{}}", gap, row[c], widths[c]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
   return text;
+}
+
+}  // namespace
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  return aligned(rows, true);
+}
+
+std::string left_table(const std::vector<std::vector<std::string>>& rows) {
+  return aligned(rows, false);
 }
 
 }  // namespace ebb::cli

@@ -22,6 +22,7 @@ namespace ebb::cli {
 struct Context {
   const sched::Registry& registry;
   Streams streams;
+  const Programs& programs;
   std::string command_line;  ///< as typed, for reports and run.json
   bool check_invariants = false;
   int exit_code = kExitOk;
@@ -36,6 +37,8 @@ void add_sim_run(CLI::App& sim, Context& context);
 void add_sim_compare(CLI::App& sim, Context& context);
 void add_sim_lending(CLI::App& sim, Context& context);
 void add_sim_replay(CLI::App& sim, Context& context);
+void add_jobs(CLI::App& app, Context& context);
+void add_cluster(CLI::App& app, Context& context);
 void add_policies(CLI::App& app, Context& context);
 void add_trace(CLI::App& app, Context& context);
 
@@ -60,5 +63,7 @@ class Progress {
 
 /// Columns of text: the first left, the others right aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows);
+/// Columns of words, all left aligned.
+std::string left_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace ebb::cli

@@ -37,7 +37,7 @@ inline Outcome run_in_process(const std::vector<std::string>& args, const sched:
   std::FILE* out = std::tmpfile();
   std::FILE* err = std::tmpfile();
   Outcome outcome;
-  outcome.code = run(args, registry, {out, err}, /*check_invariants=*/true);
+  outcome.code = run(args, registry, {out, err}, {}, /*check_invariants=*/true);
   outcome.out = take_text(out);
   outcome.err = take_text(err);
   return outcome;

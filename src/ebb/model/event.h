@@ -8,6 +8,9 @@
 /// or Preempt (decision) -> JobStopped. Between Preempt and JobStopped the GPUs are still held: they may be promised
 /// to a new Start, but are never counted as free.
 ///
+/// A job that waits may leave the queue: JobHeld until JobReleased, JobCancelled for good. A job that holds GPUs gives
+/// them up first; one batch may hold JobFailed and JobHeld or JobCancelled of one job, or JobSubmitted and JobHeld.
+///
 /// An elastic job changes its GPUs while it runs: Resize (decision) -> JobShrunk once the GPUs that it leaves are
 /// confirmed free (only if it leaves any) -> JobResized once it runs on all the new ones.
 ///
@@ -56,6 +59,25 @@ struct JobFailed {
   JobId job = 0;
   Duration progress{};
   bool operator==(const JobFailed&) const = default;
+};
+
+/// A waiting training job leaves the queue until it is released: its owner holds it, a job that it depends on is not
+/// done, or it backs off before a retry.
+struct JobHeld {
+  JobId job = 0;
+  bool operator==(const JobHeld&) const = default;
+};
+
+/// A held job waits again, at the place that its order of submission gives.
+struct JobReleased {
+  JobId job = 0;
+  bool operator==(const JobReleased&) const = default;
+};
+
+/// A waiting or held training job leaves for good: its owner does not want it any more, or it failed too often.
+struct JobCancelled {
+  JobId job = 0;
+  bool operator==(const JobCancelled&) const = default;
 };
 
 /// `at`: when it ended, if the driver noticed later (it held its GPUs until now).
@@ -157,9 +179,10 @@ struct Tick {
   bool operator==(const Tick&) const = default;
 };
 
-using Event = std::variant<JobSubmitted, JobStarted, JobStopped, JobFailed, JobFinished, NodeFailed, NodeRepaired,
-                           NodeDrained, NodeUndrained, PlanReady, JobShrunk, JobResized, JobReport, ServiceAdded,
-                           ServiceDemand, ReplicaReady, ReplicaStopped, Timer, Tick>;
+using Event =
+    std::variant<JobSubmitted, JobStarted, JobStopped, JobFailed, JobFinished, NodeFailed, NodeRepaired, NodeDrained,
+                 NodeUndrained, PlanReady, JobShrunk, JobResized, JobReport, ServiceAdded, ServiceDemand, ReplicaReady,
+                 ReplicaStopped, JobHeld, JobReleased, JobCancelled, Timer, Tick>;
 
 /// Start a gang on these GPUs. Where some are still held by a job being stopped, the driver launches it once they are
 /// confirmed free.

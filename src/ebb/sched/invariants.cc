@@ -25,6 +25,14 @@ Result<void> check_job(const State& state, JobId id) {
   if (job.phase != JobPhase::resizing && !(job.departing.empty() && job.arriving.empty())) {
     return broken("job {} changes its GPUs, but is {}", id, to_string(job.phase));
   }
+  if (job.active() && id < state.first_active()) {
+    return broken("job {} is {}, but no job below {} is active", id, to_string(job.phase), state.first_active());
+  }
+  const bool ended = job.phase == JobPhase::finished || job.phase == JobPhase::cancelled;
+  if (ended != job.end.has_value()) {
+    return broken("job {} is {} {} a time of its end", id, to_string(job.phase), job.end ? "with" : "without");
+  }
+  if (job.phase == JobPhase::held && !job.training()) return broken("task {} is held", id);
   if (!job.holds() || !job.training()) return {};
   const GpuCount gpus = gpus_in(job.allocation);
   if (job.gpus != gpus || job.spec.legal_size(gpus) != gpus) return broken("job {} holds a part of its gang", id);

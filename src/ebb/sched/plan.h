@@ -19,8 +19,8 @@ struct PlanView {
   GpuCount total = 0;               ///< sum of node_gpus
 };
 
-/// Jobs that are starting, resizing or stopping, replicas that serve or are protected, and nodes that failed or drain
-/// are left out, with their GPUs. Nodes that no waiting or running job may use have 0.
+/// Jobs that are held, starting, resizing or stopping, replicas that serve or are protected, and nodes that failed or
+/// drain are left out, with their GPUs. Nodes that no waiting or running job may use have 0.
 PlanView plan_view(const State& state, Time now);
 
 using TrainingPlan = std::vector<std::pair<JobId, Allocation>>;  ///< one entry for every job of the view

@@ -14,6 +14,7 @@ class Planned final : public Policy {
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Planned>(*this); }
   bool resizes() const override { return true; }
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
   void decide(Turn& turn) override { commit_plan(turn, *plan_); }
   Reason explain(const State& state, JobId job, Time) const override {
     return reason_for(state, job, ReasonCode::no_capacity);

@@ -23,7 +23,7 @@
 namespace ebb::sched {
 
 /// Why a job entered the queue.
-enum class Queued : std::uint8_t { submitted, failed, stopped };
+enum class Queued : std::uint8_t { submitted, failed, stopped, released };
 
 /// One decision round: what a policy may look at and do. Every decision is validated and folded at once, so that the
 /// state shows its effect to the next one.
@@ -108,6 +108,10 @@ class Policy {
 
   /// The job waits now. Jobs that the cluster can never hold, and inference tasks, are not shown to the policy.
   virtual void on_queued(const State& state, JobId job, Queued why, Time now) = 0;
+  /// The job left the queue without a start: it is held until on_queued(..., Queued::released), or was cancelled. It
+  /// may not be started, nor is it explained, before it is queued again. `state.job(job)` shows the job after the
+  /// event.
+  virtual void on_withdrawn(const State& state, JobId job, Time now) = 0;
   /// The start is confirmed: the job runs since now.
   virtual void on_started(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   /// A resize is confirmed: the job runs on all of its new GPUs since now.

@@ -17,6 +17,7 @@ class Placed final : public Policy {
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Placed>(*this); }
   bool resizes() const override { return resizes_; }
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
   void decide(Turn& turn) override {
     for (const auto& [job, allocation] : std::exchange(places_, {})) turn.start(job, allocation);
   }

@@ -36,17 +36,43 @@ Scheduler::Scheduler(const Scheduler& other)
       fresh_(other.fresh_),
       wake_(other.wake_) {}
 
-void Scheduler::tell_policy(const Event& event, Time now) {
+namespace {
+
+// The job of an event that changes who is in the queue and nothing else.
+std::optional<JobId> moved_job(const Event& event) {
+  if (const auto* held = std::get_if<JobHeld>(&event)) return held->job;
+  if (const auto* released = std::get_if<JobReleased>(&event)) return released->job;
+  if (const auto* cancelled = std::get_if<JobCancelled>(&event)) return cancelled->job;
+  return std::nullopt;
+}
+
+bool rejects(const std::vector<Decision>& decisions, JobId job) {
+  return std::any_of(decisions.begin(), decisions.end(), [&](const Decision& decision) {
+    const auto* reject = std::get_if<Reject>(&decision);
+    return reject != nullptr && reject->job == job;
+  });
+}
+
+}  // namespace
+
+// `withdrawn`: the event is about a job that waited and does not any more.
+void Scheduler::tell_policy(const Event& event, bool withdrawn, Time now) {
   struct Tell {
     const State& state;
     Policy& policy;
     Serving& serving;
     std::vector<JobId>& fresh;
+    bool withdrawn;
     Time at;
 
     void queued(JobId job, Queued why) const {
       fresh.push_back(job);
       policy.on_queued(state, job, why, at);
+    }
+    void leaves_queue(JobId job) const {
+      if (!withdrawn) return;  // a held job was cancelled: it left before
+      std::erase(fresh, job);
+      policy.on_withdrawn(state, job, at);
     }
     void operator()(const JobSubmitted& e) const {
       if (state.job(e.job).training()) {
@@ -67,6 +93,9 @@ void Scheduler::tell_policy(const Event& event, Time now) {
     void operator()(const JobFinished& e) const {
       if (state.job(e.job).training()) policy.on_released(state, e.job, at);
     }
+    void operator()(const JobHeld& e) const { leaves_queue(e.job); }
+    void operator()(const JobReleased& e) const { queued(e.job, Queued::released); }
+    void operator()(const JobCancelled& e) const { leaves_queue(e.job); }
     void operator()(const JobShrunk&) const {}
     void operator()(const JobResized& e) const { policy.on_resized(state, e.job, at); }
     void operator()(const JobReport& e) const { policy.on_report(state, e.job, at); }
@@ -82,7 +111,7 @@ void Scheduler::tell_policy(const Event& event, Time now) {
     void operator()(const NodeUndrained&) const {}
     void operator()(const Tick&) const {}
   };
-  std::visit(Tell{state_, *policy_, serving_, fresh_, now}, event);
+  std::visit(Tell{state_, *policy_, serving_, fresh_, withdrawn, now}, event);
 }
 
 Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult& result) {
@@ -92,6 +121,9 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   bool tick = false;
   bool timer = false;
   for (const Event& event : events) {
+    const std::optional<JobId> moved = moved_job(event);
+    if (moved && rejects(result.decisions, *moved)) continue;  // decided a moment ago: the driver could not know
+    const bool waited = moved && *moved < state_.jobs().size() && state_.job(*moved).phase == JobPhase::waiting;
     EBB_RETURN_IF_ERROR(state_.fold(event, now));
     if (const auto* submitted = std::get_if<JobSubmitted>(&event);
         submitted != nullptr && state_.job(submitted->job).training() && !state_.class_of(submitted->job).possible()) {
@@ -102,7 +134,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
       result.decisions.push_back(reject);
       continue;
     }
-    tell_policy(event, now);
+    tell_policy(event, waited, now);
     tick = tick || std::holds_alternative<Tick>(event);
     timer = timer || std::holds_alternative<Timer>(event);
   }
@@ -148,16 +180,27 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
   return {};
 }
 
-// A job that begins to wait between ticks: a new one waits for the tick, one that was stopped for what took its place.
+// A job that begins to wait between ticks: a new or released one waits for the tick, one that was stopped for what took
+// its place.
 void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& result) const {
+  // Not those that were rejected, held or cancelled, nor tasks: they are no business of the policy.
+  const auto waits = [&](JobId job) {
+    return state_.job(job).phase == JobPhase::waiting && state_.job(job).training();
+  };
+  const auto waits_for_tick = [&](JobId job) {
+    if (waits(job)) result.reasons.emplace_back(job, reason_for(state_, job, ReasonCode::waiting_for_tick));
+  };
+  const auto waits_for_others = [&](JobId job) {
+    if (waits(job)) result.reasons.emplace_back(job, explain(job, now));
+  };
   if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
-    const JobState& job = state_.job(submitted->job);
-    if (job.phase != JobPhase::waiting || !job.training()) return;  // rejected, or no business of the policy
-    result.reasons.emplace_back(submitted->job, reason_for(state_, submitted->job, ReasonCode::waiting_for_tick));
+    waits_for_tick(submitted->job);
+  } else if (const auto* released = std::get_if<JobReleased>(&event)) {
+    waits_for_tick(released->job);
   } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
-    result.reasons.emplace_back(stopped->job, explain(stopped->job, now));
+    waits_for_others(stopped->job);
   } else if (const auto* failed = std::get_if<JobFailed>(&event)) {
-    result.reasons.emplace_back(failed->job, explain(failed->job, now));
+    waits_for_others(failed->job);
   }
 }
 

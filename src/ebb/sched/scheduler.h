@@ -7,8 +7,9 @@
 ///
 /// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h);
 /// if one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler
-/// gives the recorded decisions again. Copying a Scheduler forks it. Not thread-safe; different Schedulers are
-/// independent.
+/// gives the recorded decisions again. A job that the cluster can never hold is rejected when it is submitted; JobHeld,
+/// JobReleased and JobCancelled of it in the same step are skipped, because the driver could not know. Copying a
+/// Scheduler forks it. Not thread-safe; different Schedulers are independent.
 
 #include <memory>
 #include <optional>
@@ -63,11 +64,11 @@ class Scheduler {
   const SchedulerConfig& config() const { return config_; }
   /// Takes the jobs and replicas that can be launched now: started or resized, and every promised GPU is free.
   std::vector<Holder> take_launchable();
-  /// Why a waiting job waits.
+  /// Why a waiting job waits. Not for held jobs: their driver knows why.
   Reason explain(JobId job, Time now) const;
 
  private:
-  void tell_policy(const Event& event, Time now);
+  void tell_policy(const Event& event, bool withdrawn, Time now);
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
   bool yield_sleepers(Turn& turn, bool free_counts) const;

@@ -13,6 +13,7 @@ class Idle final : public Policy {
  public:
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Idle>(*this); }
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
   void decide(Turn&) override {}
   Reason explain(const State& state, JobId job, Time) const override {
     return reason_for(state, job, ReasonCode::no_capacity);

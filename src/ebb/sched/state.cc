@@ -11,6 +11,8 @@ const char* to_string(JobPhase phase) {
   switch (phase) {
     case JobPhase::waiting:
       return "waiting";
+    case JobPhase::held:
+      return "held";
     case JobPhase::starting:
       return "starting";
     case JobPhase::running:
@@ -23,6 +25,8 @@ const char* to_string(JobPhase phase) {
       return "finished";
     case JobPhase::rejected:
       return "rejected";
+    case JobPhase::cancelled:
+      return "cancelled";
   }
   return "unknown";
 }
@@ -216,7 +220,38 @@ Result<void> State::apply(const JobFinished& e, Time now) {
   job.progress = job.spec.run_time;
   job.phase = JobPhase::finished;
   job.end = e.at.value_or(now);
-  while (first_active_ < jobs_.size() && !jobs_[first_active_].active()) ++first_active_;
+  skip_ended();
+  return {};
+}
+
+Result<void> State::apply(const JobHeld& e, Time now) {
+  EBB_RETURN_IF_ERROR(require_job(e.job, "hold"));
+  JobState& job = jobs_[e.job];
+  EBB_RETURN_IF_ERROR(require_phase(e.job, "hold", job.phase == JobPhase::waiting && job.training()));
+  withdraw(e.job, now);
+  job.phase = JobPhase::held;
+  return {};
+}
+
+Result<void> State::apply(const JobReleased& e, Time now) {
+  EBB_RETURN_IF_ERROR(require_job(e.job, "release"));
+  JobState& job = jobs_[e.job];
+  EBB_RETURN_IF_ERROR(require_phase(e.job, "release", job.phase == JobPhase::held));
+  job.phase = JobPhase::waiting;
+  job.waiting_since = now;
+  add_waiting(e.job);
+  return {};
+}
+
+Result<void> State::apply(const JobCancelled& e, Time now) {
+  EBB_RETURN_IF_ERROR(require_job(e.job, "cancellation"));
+  JobState& job = jobs_[e.job];
+  const bool may = job.phase == JobPhase::waiting || job.phase == JobPhase::held;
+  EBB_RETURN_IF_ERROR(require_phase(e.job, "cancellation", may && job.training()));
+  if (job.phase == JobPhase::waiting) withdraw(e.job, now);
+  job.phase = JobPhase::cancelled;
+  job.end = now;
+  skip_ended();
   return {};
 }
 
@@ -456,6 +491,17 @@ void State::add_waiting(JobId job) {
 void State::remove_waiting(JobId job) {
   --waiting_in_[jobs_[job].job_class];
   --waiting_;
+}
+
+// The job waits no longer, without a start.
+void State::withdraw(JobId id, Time now) {
+  JobState& job = jobs_[id];
+  job.pending += now - job.waiting_since;
+  remove_waiting(id);
+}
+
+void State::skip_ended() {
+  while (first_active_ < jobs_.size() && !jobs_[first_active_].active()) ++first_active_;
 }
 
 void State::add_holding(JobId job) {

@@ -29,12 +29,14 @@ namespace ebb::sched {
 
 enum class JobPhase : std::uint8_t {
   waiting,
+  held,      ///< out of the queue until it is released
   starting,  ///< decided, not confirmed
   running,
   resizing,  ///< running on the GPUs that it keeps, told to change the others
   stopping,  ///< told to stop, GPUs still held
   finished,
   rejected,
+  cancelled,
 };
 const char* to_string(JobPhase phase);
 
@@ -71,6 +73,7 @@ struct JobState {
   std::shared_ptr<const JobReport> report;  ///< the last one, if any
   std::optional<ReplicaId> replica;         ///< of an inference task: what serves it, or will
 
+  /// May still run.
   bool active() const { return phase < JobPhase::finished; }
   bool training() const { return spec.kind == JobKind::training; }
   bool holds() const { return phase >= JobPhase::starting && phase <= JobPhase::stopping; }
@@ -174,6 +177,7 @@ class State {
   std::size_t waiting_count() const { return waiting_; }
   std::size_t waiting_in(ClassId id) const { return id < waiting_in_.size() ? waiting_in_[id] : 0; }
   std::size_t holding_count() const { return holding_.size(); }
+  /// Jobs that wait or hold GPUs; those in phase `held` are not among them.
   std::size_t active_count() const { return waiting_ + holding_.size(); }
   /// Training jobs that are starting, running, resizing or stopping, in no particular but reproducible order.
   const std::vector<JobId>& holding() const { return holding_; }
@@ -218,6 +222,9 @@ class State {
   Result<void> apply(const JobStopped& e, Time now);
   Result<void> apply(const JobFailed& e, Time now);
   Result<void> apply(const JobFinished& e, Time now);
+  Result<void> apply(const JobHeld& e, Time now);
+  Result<void> apply(const JobReleased& e, Time now);
+  Result<void> apply(const JobCancelled& e, Time now);
   Result<void> apply(const JobShrunk& e, Time now);
   Result<void> apply(const JobResized& e, Time now);
   Result<void> apply(const JobReport& e, Time now);
@@ -261,6 +268,8 @@ class State {
   static Allocation kept_of(const JobState& job);
   void add_waiting(JobId job);
   void remove_waiting(JobId job);
+  void withdraw(JobId job, Time now);
+  void skip_ended();
   void add_holding(JobId job);
   void remove_holding(JobId job);
   static void add_phase(const ReplicaState& replica, Time now, GpuTimes& times);

@@ -143,5 +143,116 @@ TEST(Eligibility, AClusterWithoutNamesDoesNotTellTypesAndPoolsApart) {
   EXPECT_TRUE(state.fold(Decision(Start{0, {{0, 4}}}), at(0)));
 }
 
+TEST_F(Fold, AHeldJobWaitsAgainWhenItIsReleased) {
+  submit(0, 4);
+  submit(1, 4);
+  const JobState& job = state_.job(0);
+  ok(Event(JobHeld{0}), 10);
+  EXPECT_EQ(job.phase, JobPhase::held);
+  EXPECT_TRUE(job.active());
+  EXPECT_FALSE(job.holds());
+  EXPECT_EQ(state_.waiting_count(), 1U);
+  EXPECT_EQ(state_.waiting_in(job.job_class), 1U);
+  EXPECT_EQ(state_.active_count(), 1U);
+  EXPECT_EQ(state_.first_active(), 0U);
+  ok(Event(JobReleased{0}), 50);
+  EXPECT_EQ(job.waiting_since, at(50));
+  EXPECT_EQ(state_.waiting_count(), 2U);
+  run(0, {{0, 4}}, 55);
+  EXPECT_EQ(job.pending, std::chrono::seconds(10 + 5));
+}
+
+TEST_F(Fold, CancelledJobsAreOver) {
+  submit(0, 4);
+  submit(1, 4);
+  submit(2, 4);
+  ok(Event(JobHeld{0}), 10);
+  ok(Event(JobCancelled{1}), 20);
+  EXPECT_EQ(state_.job(1).phase, JobPhase::cancelled);
+  EXPECT_FALSE(state_.job(1).active());
+  EXPECT_EQ(state_.job(1).end, at(20));
+  EXPECT_EQ(state_.job(1).pending, std::chrono::seconds(20));
+  EXPECT_EQ(state_.first_active(), 0U);
+  ok(Event(JobCancelled{0}), 30);
+  EXPECT_EQ(state_.job(0).end, at(30));
+  EXPECT_EQ(state_.job(0).pending, std::chrono::seconds(10));
+  EXPECT_EQ(state_.first_active(), 2U);
+  EXPECT_EQ(state_.active_count(), 1U);
+}
+
+TEST_F(Fold, OnlyWaitingJobsAreHeldAndOnlyHeldOnesReleased) {
+  const auto stays = [&](JobId id, int t, const char* phase) {
+    const std::string part = fmt::format("which is {}", phase);
+    refused(Event(JobHeld{id}), t, part);
+    refused(Event(JobReleased{id}), t, part);
+    refused(Event(JobCancelled{id}), t, part);
+  };
+  refused(Event(JobHeld{0}), 0, "hold of job 0, which was never submitted");
+  refused(Event(JobReleased{0}), 0, "never submitted");
+  refused(Event(JobCancelled{0}), 0, "never submitted");
+  submit(0, 4);
+  refused(Event(JobReleased{0}), 1, "which is waiting");
+  ok(Event(JobHeld{0}), 1);
+  refused(Event(JobHeld{0}), 1, "which is held");
+  refused(Event(JobStarted{0, at(1)}), 1, "which is held");
+  refused(Event(JobFailed{0, {}}), 1, "which is held");
+  refused(Event(JobFinished{0, {}}), 1, "which is held");
+  refused(Decision(Start{0, {{0, 4}}}), 1, "which is held");
+  refused(Decision(Reject{0, {}}), 1, "which is held");
+  ok(Event(JobReleased{0}), 1);
+  ok(Decision(Start{0, {{0, 4}}}), 2);
+  stays(0, 2, "starting");
+  ok(Event(JobStarted{0, at(2)}), 2);
+  stays(0, 2, "running");
+  ok(Decision(Preempt{0}), 3);
+  stays(0, 3, "stopping");
+  ok(Event(JobStopped{0, {}}), 3);
+  run(0, {{0, 4}}, 3);
+  ok(Event(JobFinished{0, {}}), 4);
+  stays(0, 4, "finished");
+  submit(1, 4, 5);
+  ok(Event(JobCancelled{1}), 5);
+  stays(1, 5, "cancelled");
+  refused(Decision(Start{1, {{0, 4}}}), 5, "which is cancelled");
+  submit(2, 100, 6);
+  ok(Decision(Reject{2, {}}), 6);
+  stays(2, 6, "rejected");
+  JobSpec task = test_job(1);
+  task.kind = JobKind::inference;
+  task.application = "service";
+  ok(Event(JobSubmitted{3, task}), 7);
+  refused(Event(JobHeld{3}), 7, "which is waiting");
+  refused(Event(JobCancelled{3}), 7, "which is waiting");
+}
+
+TEST_F(Fold, AStartThatWasPromisedGpusMayBeTakenBackAndCancelled) {
+  submit(0, 4);
+  submit(1, 4);
+  run(0, {{0, 4}}, 1);
+  ok(Decision(Preempt{0}), 2);
+  ok(Decision(Start{1, {{0, 4}}}), 2);
+  ok(Event(JobFailed{1, {}}), 3);
+  ok(Event(JobCancelled{1}), 3);
+  EXPECT_EQ(state_.job(1).pending, std::chrono::seconds(3));
+  EXPECT_EQ(state_.capacity().available(0), 4);
+  ok(Event(JobStopped{0, {}}), 4);
+  EXPECT_TRUE(state_.launchable().empty());
+  ok(Event(JobHeld{0}), 4);
+  EXPECT_EQ(state_.capacity().held(0), 0);
+}
+
+TEST_F(Fold, AJobThatFailedIsHeldForARetry) {
+  submit(0, 4);
+  run(0, {{0, 4}}, 1);
+  ok(Event(JobFailed{0, std::chrono::seconds(5)}), 10);
+  ok(Event(JobHeld{0}), 10);
+  EXPECT_EQ(state_.job(0).progress_until(at(30)), std::chrono::seconds(5));
+  EXPECT_EQ(state_.job(0).gpu_time_until(at(30)), GpuNanoseconds{4} * 9'000'000'000);
+  ok(Event(JobReleased{0}), 40);
+  run(0, {{1, 4}}, 42);
+  EXPECT_EQ(state_.job(0).pending, std::chrono::seconds(1 + 2));
+  EXPECT_EQ(state_.job(0).restarts(), 1U);
+}
+
 }  // namespace
 }  // namespace ebb::sched

@@ -10,6 +10,7 @@ struct ChangedJob {
   std::optional<JobId> operator()(const JobStopped& e) const { return e.job; }
   std::optional<JobId> operator()(const JobFailed& e) const { return e.job; }
   std::optional<JobId> operator()(const JobFinished& e) const { return e.job; }
+  std::optional<JobId> operator()(const JobCancelled& e) const { return e.job; }
   std::optional<JobId> operator()(const JobShrunk& e) const { return e.job; }
   std::optional<JobId> operator()(const JobResized& e) const { return e.job; }
   template <typename Other>

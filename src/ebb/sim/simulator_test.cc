@@ -21,6 +21,7 @@ class TestPolicy : public sched::Policy {
  public:
   std::unique_ptr<Policy> clone() const override { return std::make_unique<TestPolicy>(*this); }
   void on_queued(const sched::State&, JobId job, sched::Queued, Time) override { waiting_.push_back(job); }
+  void on_withdrawn(const sched::State&, JobId, Time) override {}
   void decide(sched::Turn& turn) override {
     while (!waiting_.empty()) {
       const auto place = sched::make_placement("count").value()->place(

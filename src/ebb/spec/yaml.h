@@ -99,9 +99,10 @@ class YamlFile {
 
 /// What `read()` (a Result) gives, or its YAML exception as an error. Errors: a text that is too large.
 template <typename Read>
-auto read_yaml(const std::string& name, const std::string& text, Read read) -> decltype(read()) {
-  if (text.size() > kMaxYamlBytes) {
-    return fail(ErrorCode::resource_exhausted, "'{}' is larger than {} bytes", name, kMaxYamlBytes);
+auto read_yaml(const std::string& name, const std::string& text, Read read, std::size_t max_bytes = kMaxYamlBytes)
+    -> decltype(read()) {
+  if (text.size() > max_bytes) {
+    return fail(ErrorCode::resource_exhausted, "'{}' is larger than {} bytes", name, max_bytes);
   }
   try {
     return read();

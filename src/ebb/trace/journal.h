@@ -41,6 +41,10 @@ struct JournalRecord {
   bool operator==(const JournalRecord&) const = default;
 };
 
+/// One line of a journal, without its line end.
+std::string encode(Time at, const Event& event);
+std::string encode(Time at, const Decision& decision);
+
 class JournalWriter {
  public:
   /// Begins a journal. `header_json`: a JSON object as text, whose members follow type and version ("{}" for none).

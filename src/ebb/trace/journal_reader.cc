@@ -216,7 +216,7 @@ struct RecordType {
 };
 
 // Braced initialisers are evaluated from left to right: errors name the first bad key.
-constexpr std::array<RecordType, 30> kTypes{{
+constexpr std::array<RecordType, 33> kTypes{{
     {"tick", [](Fields&) -> What { return Event(Tick{}); }},
     {"job_waits", [](Fields& f) -> What { return Waits{f.job(), f.reason()}; }},
     {"start", [](Fields& f) -> What { return Decision(Start{f.job(), f.allocation()}); }},
@@ -226,6 +226,9 @@ constexpr std::array<RecordType, 30> kTypes{{
     {"preempt", [](Fields& f) -> What { return Decision(Preempt{f.job()}); }},
     {"job_stopped", [](Fields& f) -> What { return Event(JobStopped{f.job(), f.duration("progress")}); }},
     {"job_failed", [](Fields& f) -> What { return Event(JobFailed{f.job(), f.duration("progress")}); }},
+    {"job_held", [](Fields& f) -> What { return Event(JobHeld{f.job()}); }},
+    {"job_released", [](Fields& f) -> What { return Event(JobReleased{f.job()}); }},
+    {"job_cancelled", [](Fields& f) -> What { return Event(JobCancelled{f.job()}); }},
     {"reject", [](Fields& f) -> What { return Decision(Reject{f.job(), f.reason()}); }},
     {"job_report",
      [](Fields& f) -> What {

@@ -113,7 +113,7 @@ Allocation any_allocation() {
 }
 
 // Record `kind` of all kinds.
-constexpr int kKinds = 30;
+constexpr int kKinds = 33;
 JournalRecord any_record(int kind) {
   const Time at = any_time();
   switch (kind) {
@@ -183,6 +183,12 @@ JournalRecord any_record(int kind) {
       return {at, Decision(RestReplica{any_id(), any_duration()})};
     case 28:
       return {at, Decision(StopReplica{any_id()})};
+    case 29:
+      return {at, Event(JobHeld{any_id()})};
+    case 30:
+      return {at, Event(JobReleased{any_id()})};
+    case 31:
+      return {at, Event(JobCancelled{any_id()})};
     default:
       return {at, Waits{any_id(), any_reason()}};
   }

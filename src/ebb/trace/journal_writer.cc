@@ -215,6 +215,9 @@ struct Encoder {
     line.put("job", e.job);
     if (e.at) line.put("at", ns(*e.at));
   }
+  void operator()(const JobHeld& e) const { Line(out, at, "job_held").put("job", e.job); }
+  void operator()(const JobReleased& e) const { Line(out, at, "job_released").put("job", e.job); }
+  void operator()(const JobCancelled& e) const { Line(out, at, "job_cancelled").put("job", e.job); }
   void operator()(const JobShrunk& e) const { Line(out, at, "job_shrunk").put("job", e.job); }
   void operator()(const JobResized& e) const {
     Line line(out, at, "job_resized");
@@ -267,6 +270,20 @@ struct Encoder {
 };
 
 }  // namespace
+
+std::string encode(Time at, const Event& event) {
+  std::string line;
+  std::visit(Encoder{line, at}, event);
+  line.pop_back();
+  return line;
+}
+
+std::string encode(Time at, const Decision& decision) {
+  std::string line;
+  std::visit(Encoder{line, at}, decision);
+  line.pop_back();
+  return line;
+}
 
 Result<JournalWriter> JournalWriter::create(const std::filesystem::path& path, std::string_view header_json) {
   JournalWriter writer;

@@ -20,6 +20,7 @@ class Afs final : public Policy {
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Afs>(*this); }
   bool resizes() const override { return true; }
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
 
   void decide(Turn& turn) override {
     decided_ = turn.now();

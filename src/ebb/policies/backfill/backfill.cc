@@ -36,6 +36,12 @@ class Backfill final : public Policy {
     classes_[state.job(job).job_class].insert({key, remaining_estimate(state, job)});
   }
 
+  void on_withdrawn(const State& state, JobId job, Time) override {
+    dequeue(state, job);
+    // Nobody waits for its sake any more.
+    if (reservation_ && reservation_->head == job) reservation_.reset();
+  }
+
   void on_started(const State& state, JobId job, Time now) override {
     expect_end(job, std::max(now, state.job(job).productive_at) + remaining_estimate(state, job));
   }
@@ -69,7 +75,9 @@ class Backfill final : public Policy {
     if (enough && !head) {
       // With a strict placement a gang that is not the head may also find no node of its own.
       const bool fits = find_place(state, *placement_, state.class_of(job)).has_value();
-      reason.code = fits ? ReasonCode::reserved_for_head : ReasonCode::fragmented;
+      reason.code = !fits          ? ReasonCode::fragmented
+                    : reservation_ ? ReasonCode::reserved_for_head
+                                   : ReasonCode::waiting_for_tick;
       if (fits && reservation_) reason.other = reservation_->head;
     }
     return reason;
@@ -92,11 +100,14 @@ class Backfill final : public Policy {
   }
 
   void start(Turn& turn, JobId job, Allocation place) {
-    const State& state = turn.state();
+    expect_end(job, turn.now() + remaining_estimate(turn.state(), job));
+    turn.start(job, std::move(place));
+    dequeue(turn.state(), job);
+  }
+
+  void dequeue(const State& state, JobId job) {
     const QueueKey key = queue_key(state, job);
     const auto queue = classes_.find(state.job(job).job_class);
-    expect_end(job, turn.now() + remaining_estimate(state, job));
-    turn.start(job, std::move(place));
     queue_.erase(key);
     queue->second.erase(key);
     if (queue->second.empty()) classes_.erase(queue);

@@ -20,6 +20,7 @@ class DeepBoot final : public Policy {
   bool resizes() const override { return true; }
 
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
   void on_started(const State& state, JobId job, Time now) override { learn_cost(state, job, now); }
   void on_resized(const State& state, JobId job, Time now) override { learn_cost(state, job, now); }
 

@@ -30,6 +30,11 @@ class Drf final : public Policy {
     waiting_[job_class].insert({tenant.share, id});
   }
 
+  void on_withdrawn(const State& state, JobId job, Time) override {
+    const TenantId id = tenant_of(state, job);
+    dequeue(id, tenants_[id].queues.find(state.job(job).job_class), queue_key(state, job));
+  }
+
   void on_released(const State& state, JobId job, Time) override {
     const auto held = type_held_.find(job);
     if (held == type_held_.end()) return;
@@ -106,20 +111,22 @@ class Drf final : public Policy {
 
   void start(Turn& turn, TenantId id, Queues::iterator queue, Allocation place) {
     const State& state = turn.state();
-    Tenant& tenant = tenants_[id];
-    const JobId job = queue->second.begin()->job;
+    const QueueKey first = *queue->second.begin();
     const Capacity& capacity = state.capacity();
     const std::size_t type = capacity.type_of_group(capacity.free().group_of(place.front().node));
-    turn.start(job, std::move(place));
-    queue->second.erase(queue->second.begin());
-    if (queue->second.empty()) {
-      const auto tenants = waiting_.find(queue->first);
-      tenants->second.erase({tenant.share, id});
-      if (tenants->second.empty()) waiting_.erase(tenants);
-      tenant.queues.erase(queue);
-    }
-    type_held_[job] = type;
-    change_share(state, id, type, state.class_of(job).gpus);
+    turn.start(first.job, std::move(place));
+    dequeue(id, queue, first);
+    type_held_[first.job] = type;
+    change_share(state, id, type, state.class_of(first.job).gpus);
+  }
+
+  void dequeue(TenantId id, Queues::iterator queue, const QueueKey& key) {
+    queue->second.erase(key);
+    if (!queue->second.empty()) return;
+    const auto tenants = waiting_.find(queue->first);
+    tenants->second.erase({tenants_[id].share, id});
+    if (tenants->second.empty()) waiting_.erase(tenants);
+    tenants_[id].queues.erase(queue);
   }
 
   std::shared_ptr<const Placement> placement_;

@@ -18,6 +18,8 @@ class Fifo final : public Policy {
 
   void on_queued(const State& state, JobId job, Queued, Time) override { queue_.insert(queue_key(state, job)); }
 
+  void on_withdrawn(const State& state, JobId job, Time) override { queue_.erase(queue_key(state, job)); }
+
   void decide(Turn& turn) override {
     while (!queue_.empty()) {
       const JobId head = queue_.begin()->job;

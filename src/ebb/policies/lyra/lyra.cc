@@ -55,6 +55,7 @@ class Lyra final : public Policy {
   std::unique_ptr<Policy> clone() const override { return std::make_unique<Lyra>(*this); }
   bool resizes() const override { return true; }
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
 
   void decide(Turn& turn) override {
     decided_ = turn.now();

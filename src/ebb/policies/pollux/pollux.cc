@@ -48,6 +48,7 @@ class Pollux final : public Policy {
   bool resizes() const override { return true; }
 
   void on_queued(const State&, JobId, Queued, Time) override {}
+  void on_withdrawn(const State&, JobId, Time) override {}
 
   void on_plan_ready(const State&, const PlanReady& answer, Time) override {
     if (!asked_ || answer.plan != asked_->plan) return;

@@ -56,6 +56,8 @@ class ShortestFirst final : public Policy {
     waiting_gpus_ += state.class_of(job).gpus;
   }
 
+  void on_withdrawn(const State& state, JobId job, Time) override { remove_waiting(state, job); }
+
   void on_started(const State& state, JobId job, Time now) override { move_end(state, job, now); }
 
   void on_released(const State& state, JobId job, Time) override {

@@ -13,8 +13,8 @@ namespace {
 
 using namespace sched;
 
-/// Two queues in order of arrival and of demotion, never re-ordered. A job stays at its place, whether it runs or not,
-/// until it is demoted or ends.
+/// Two queues in order of arrival and of demotion, never re-ordered. A job stays at its place, whether it runs, waits
+/// or is held, until it is demoted or ends.
 class PolluxTiresias final : public Policy {
  public:
   explicit PolluxTiresias(std::optional<double> limit) : limit_(limit) {}
@@ -29,6 +29,9 @@ class PolluxTiresias final : public Policy {
     // A job that lost all of its GPUs to a service counts as running until the next decision, one that broke does not.
     if (why == Queued::failed) pause(jobs_[id], now);
   }
+
+  /// Held, it stays at its place, but uses up nothing.
+  void on_withdrawn(const State&, JobId id, Time now) override { pause(jobs_[id], now); }
 
   void on_started(const State&, JobId id, Time now) override {
     // Confirmed later than decided: service counts from now.
@@ -103,7 +106,7 @@ class PolluxTiresias final : public Policy {
     for (const auto& queue : queues_) {
       for (const JobId id : queue) {
         const auto found = std::lower_bound(view.jobs.begin(), view.jobs.end(), id);
-        if (found == view.jobs.end() || *found != id) continue;  // starting, resizing or stopping: not ours to decide
+        if (found == view.jobs.end() || *found != id) continue;  // held, starting, ...: not ours to decide
         ranked.emplace_back(-state.job(id).spec.priority, ranked.size(),
                             static_cast<std::size_t>(found - view.jobs.begin()));
       }

@@ -143,6 +143,23 @@ TEST(PolluxTiresias, AFailedJobKeepsItsPlace) {
   EXPECT_EQ(run.sizes(), (Sizes{4, 0, 0}));
 }
 
+// A service takes its GPU at 5 s, which counts as running until the next decision, and then it is held.
+TEST(PolluxTiresias, AHeldJobUsesUpNothing) {
+  TestRun run = two_queues(test_cluster(1, 1), {{"limits", "40"}});
+  run.submit(test_job(1));
+  run.tick(0);
+  run.tell(JobSubmitted{1, task()}, 5);
+  run.tell(Timer{}, 5);
+  ASSERT_EQ(run.state().job(0).phase, JobPhase::waiting);
+  run.tell(JobHeld{0}, 5);
+  run.tell(JobFinished{1, {}}, 10);
+  run.tick(100);
+  run.tell(JobReleased{0}, 110);
+  run.tell(JobSubmitted{2, test_job(1)}, 110);
+  run.tick(110);
+  EXPECT_EQ(run.sizes(), (Sizes{1, 0, 0}));  // still in the first queue
+}
+
 TEST(PolluxTiresias, Options) {
   Registry registry;
   register_tiresias(registry);

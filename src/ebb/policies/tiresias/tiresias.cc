@@ -47,6 +47,14 @@ class Tiresias final : public Policy {
     bands_[band_of(job)].tail.push_back(id);
   }
 
+  /// Its queue, and what it executed and waited so far, are kept: released, it joins the band that it left.
+  void on_withdrawn(const State& state, JobId id, Time now) override {
+    Job& job = jobs_[id];
+    remove_waiting(bands_[band_of(job)], state.job(id).job_class, id);
+    end_wait(id, now);
+    job.promote_at = kEndOfTime;
+  }
+
   void on_started(const State& state, JobId id, Time now) override {
     Job& job = jobs_[id];
     if (!job.running || job.since == now) return;

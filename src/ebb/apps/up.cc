@@ -1,0 +1,167 @@
+#include "ebb/apps/up.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include "ebb/agent/agent.h"
+#include "ebb/backend/backend.h"
+#include "ebb/base/files.h"
+#include "ebb/base/text.h"
+#include "ebb/control/api.h"
+#include "ebb/control/controller.h"
+#include "ebb/policies/all.h"
+
+namespace ebb {
+namespace {
+
+constexpr const char* kAddress = "127.0.0.1";
+
+std::mutex running_mutex;
+control::Controller* running = nullptr;
+
+/// The agent of this machine as the controller's backend.
+class LocalBackend final : public backend::Backend {
+ public:
+  explicit LocalBackend(agent::Agent& agent) : agent_(agent) {
+    // Nothing else of this process's environment reaches a job.
+    for (const char* name : {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"}) {
+      if (const char* value = std::getenv(name)) environment_.push_back(std::string(name) + "=" + value);
+    }
+  }
+
+  void start(const WorkerSpec& spec) override {
+    WorkerSpec full = spec;
+    // What the job sets wins: of two entries with one name the later one.
+    full.environment.insert(full.environment.begin(), environment_.begin(), environment_.end());
+    agent_.start(full);
+  }
+  void stop(const WorkerId& worker, Duration grace) override { agent_.stop(worker, grace); }
+  void forget(const WorkerId& worker) override { agent_.forget(worker); }
+  Result<std::vector<WorkerStatus>> list() override { return agent_.list(); }
+  Result<LogChunk> read_log(const WorkerId& worker, std::string_view stream, std::uint64_t offset,
+                            std::size_t max_bytes) override {
+    EBB_ASSIGN_OR_RETURN(const agent::LogRange range, agent_.log_range(worker, stream));
+    LogChunk chunk{std::max(offset, range.begin), {}};
+    EBB_ASSIGN_OR_RETURN(chunk.bytes, agent_.read_log(worker, stream, chunk.offset, max_bytes));
+    return chunk;
+  }
+
+ private:
+  agent::Agent& agent_;
+  std::vector<std::string> environment_;
+};
+
+Result<std::string> random_token() {
+  unsigned char bytes[32] = {};
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+    return fail(ErrorCode::unavailable, "no random numbers for a token");
+  }
+  std::string token;
+  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+/// The token of the data folder; made at the first start.
+Result<std::string> token_of(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "token";
+  if (std::filesystem::exists(path)) {
+    EBB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+    return text.substr(0, text.find_first_of("\r\n"));
+  }
+  EBB_ASSIGN_OR_RETURN(std::string token, random_token());
+  const mode_t before = umask(0077);
+  const auto written = write_file_atomically(path, token + "\n");
+  umask(before);
+  EBB_RETURN_IF_ERROR(written);
+  return token;
+}
+
+Result<std::filesystem::path> shim_path() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fail(ErrorCode::unavailable, "cannot find this program's folder: {}", error.message());
+  return self.parent_path() / "ebb-shim";
+}
+
+Result<control::ClusterSettings> settings_of(const cli::UpOptions& options, const agent::SlotSet& slots) {
+  control::ClusterSettings settings;
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') {
+    return fail(ErrorCode::unavailable, "this machine has no host name");
+  }
+  const std::string type = slots.gpus.empty() ? "" : slots.gpus.front().name;
+  settings.cluster.nodes.push_back({name, slots.count, type, ""});
+  settings.policy = options.policy;
+  for (const std::string& assignment : options.set) {
+    const auto equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fail(ErrorCode::invalid_argument, "--set {}: write KEY=VALUE", assignment);
+    }
+    settings.options.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  return settings;
+}
+
+}  // namespace
+
+Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& streams) {
+  const std::filesystem::path folder = options.data_folder;
+  const agent::SlotSet slots = options.slots ? agent::cpu_slots(*options.slots) : agent::discover();
+  EBB_ASSIGN_OR_RETURN(const control::ClusterSettings settings, settings_of(options, slots));
+  EBB_ASSIGN_OR_RETURN(control::Store store, control::Store::open(folder));
+  EBB_ASSIGN_OR_RETURN(const std::string token, token_of(folder));
+  EBB_ASSIGN_OR_RETURN(auto controller, control::Controller::open(std::move(store), settings, policies::all()));
+
+  agent::AgentOptions agent_options;
+  agent_options.folder = folder / "agent";
+  EBB_ASSIGN_OR_RETURN(agent_options.shim, shim_path());
+  agent_options.slots = slots;
+  EBB_ASSIGN_OR_RETURN(auto agent, agent::Agent::open(std::move(agent_options), [&](WorkerStatus status) {
+                         controller->on_status(std::move(status));
+                       }));
+  LocalBackend backend(*agent);
+  control::Api api(*controller, {token, std::filesystem::current_path().string()});
+  EBB_ASSIGN_OR_RETURN(auto server, control::HttpServer::start(kAddress, options.port, {}, [&](const auto& request) {
+                         return api.handle(request);
+                       }));
+  EBB_RETURN_IF_ERROR(write_file_atomically(
+      folder / "api.json", fmt::format("{{\"address\":\"{}\",\"port\":{}}}\n", kAddress, server->port())));
+
+  std::string text = fmt::format("ebb: {} {} slot{} on {}, policy {}, API at http://{}:{}, data in {}\n",
+                                 settings.cluster.total_gpus(), slots.gpus.empty() ? "CPU" : "GPU",
+                                 settings.cluster.total_gpus() == 1 ? "" : "s", settings.cluster.nodes.front().name,
+                                 settings.policy, kAddress, server->port(), folder.string());
+  if (slots.gpus.empty() && !agent->isolation().enforced()) {
+    text += fmt::format("ebb: slots are not isolated, jobs may take more than their share: {}\n",
+                        agent->isolation().reason);
+  }
+  text += "ebb: submit jobs with `ebb submit`; Ctrl-C ends ebb, jobs run on\n";
+  std::fputs(text.c_str(), streams.err);
+
+  {
+    const std::lock_guard lock(running_mutex);
+    running = controller.get();
+  }
+  const Result<void> result = controller->run(backend);
+  {
+    const std::lock_guard lock(running_mutex);
+    running = nullptr;
+  }
+  server.reset();
+  agent.reset();
+  return result;
+}
+
+bool stop_cluster() {
+  const std::lock_guard lock(running_mutex);
+  if (running == nullptr) return false;
+  running->stop();
+  return true;
+}
+
+}  // namespace ebb

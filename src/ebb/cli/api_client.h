@@ -1,0 +1,50 @@
+#pragma once
+
+/// Internal: how commands reach a running cluster. `ebb up` leaves address and token in its data folder; on the same
+/// machine nothing needs to be configured.
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "ebb/base/result.h"
+#include "ebb/model/worker.h"
+#include "ebb/wire/http_client.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ebb::cli {
+
+/// $EBB_HOME, else $XDG_STATE_HOME/ebb, else ~/.local/state/ebb.
+std::filesystem::path default_data_folder();
+
+/// Adds --data to a command.
+void add_data_flag(CLI::App& command, std::string& folder);
+
+class ApiClient {
+ public:
+  /// Reads api.json and token of the data folder ("" = the default one). Errors: unavailable, saying that no cluster
+  /// was started there.
+  static Result<ApiClient> connect(const std::string& data_folder);
+
+  /// The body of the answer. Errors: what the API answered; unavailable if it does not run.
+  Result<std::string> get(const std::string& target);
+  /// A part of a worker's log.
+  Result<LogChunk> get_log(const std::string& target);
+  Result<std::string> post(const std::string& target, const std::string& body, const std::string& key = "");
+
+ private:
+  ApiClient(wire::HttpClient http, std::string token, std::string where)
+      : http_(std::move(http)), token_(std::move(token)), where_(std::move(where)) {}
+  Result<wire::HttpReply> send(const std::string& method, const std::string& target, const std::string& body,
+                               const std::string& key);
+
+  wire::HttpClient http_;
+  std::string token_;
+  std::string where_;
+};
+
+}  // namespace ebb::cli

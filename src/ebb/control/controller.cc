@@ -1,0 +1,451 @@
+#include "ebb/control/controller.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+
+#include "ebb/control/clock.h"
+#include "ebb/control/ledger.h"
+#include "ebb/control/recovery.h"
+#include "ebb/control/views.h"
+
+namespace ebb::control {
+namespace {
+
+// How long a journal that cannot be written is left alone before it is tried again.
+constexpr auto kRetryWrite = std::chrono::milliseconds(200);
+constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;
+
+class LiveController final : public Controller {
+ public:
+  LiveController(Store store, Recovered recovered)
+      : store_(std::move(store)),
+        ledger_(std::move(recovered.ledger)),
+        clock_(ledger_.beginning().epoch, recovered.last) {}
+
+  Result<void> run(backend::Backend& backend) override;
+  void stop() override;
+  void on_status(WorkerStatus status) override;
+
+  Result<std::vector<JobId>> submit(const JobRequest& request, const std::string& key) override;
+  Result<void> cancel(JobId job) override { return ask(job, &check_active, CancelRequested{job}); }
+  Result<void> hold(JobId job) override { return ask(job, &check_holdable, HoldRequested{job}); }
+  Result<void> release(JobId job) override { return ask(job, &check_held, ReleaseRequested{job}); }
+  Result<void> drain(const std::string& node, bool on) override;
+
+  Result<std::vector<wire::JobView>> jobs(const JobFilter& filter) override;
+  Result<wire::JobDetail> job(JobId job) override;
+  Result<wire::Explanation> explain(JobId job) override;
+  Result<std::vector<wire::NodeView>> nodes() override;
+  Result<wire::PolicyView> policy() override;
+  Result<std::vector<wire::EventView>> events(std::uint64_t after, std::size_t limit,
+                                              std::chrono::milliseconds wait) override;
+  Result<LogChunk> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
+                       std::size_t max_bytes) override;
+  Result<void> ready() override;
+
+ private:
+  using Answer = Result<std::vector<JobId>>;
+  /// Made into an input by the loop, which alone knows the state that it meets.
+  struct Request {
+    std::function<Result<Input>(const Ledger& ledger, JobId next)> make;
+    std::promise<Answer> answer;
+  };
+  /// What a turn of the loop journals, and whom it answers.
+  struct Turn {
+    std::vector<Input> inputs;
+    std::vector<std::pair<std::promise<Answer>, Answer>> answers;
+    std::deque<WorkerStatus> statuses;
+  };
+
+  static Result<void> check_active(const JobEntry& job, JobId id);
+  static Result<void> check_holdable(const JobEntry& job, JobId id);
+  static Result<void> check_held(const JobEntry& job, JobId id);
+
+  Answer post(std::function<Result<Input>(const Ledger&, JobId)> make);
+  Result<void> ask(JobId job, Result<void> (*check)(const JobEntry&, JobId), Input input);
+  Result<void> require(JobId job) const;
+
+  void reconcile(backend::Backend& backend);
+  bool wait_for_work(std::unique_lock<std::mutex>& lock);
+  Turn collect(std::deque<Request> requests, std::deque<WorkerStatus> statuses, Time now);
+  void accept(Turn turn, Time now);
+  Result<void> append(std::vector<std::string> rows);
+  bool write_consequences();
+  void act(backend::Backend& backend);
+
+  // Guarded by mutex_: what other threads leave for the loop.
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<Request> requests_;
+  std::deque<WorkerStatus> statuses_;
+  std::atomic<bool> stopping_ = false;  // written under mutex_
+
+  // Guarded by state_mutex_: written by the loop, read by all.
+  mutable std::mutex state_mutex_;
+  std::condition_variable journalled_;
+  Store store_;
+  Ledger ledger_;
+  Clock clock_;
+  Consequences unwritten_;  // of the last step; nothing else happens before they are journalled
+  std::vector<Action> actions_;
+  std::optional<Error> write_error_;
+  backend::Backend* backend_ = nullptr;
+};
+
+Result<void> LiveController::run(backend::Backend& backend) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    backend_ = &backend;
+  }
+  reconcile(backend);
+  std::unique_lock lock(mutex_);
+  while (wait_for_work(lock)) {
+    std::deque<Request> requests = std::exchange(requests_, {});
+    std::deque<WorkerStatus> statuses = std::exchange(statuses_, {});
+    lock.unlock();
+    {
+      const std::lock_guard state(state_mutex_);
+      const Time now = clock_.now();
+      if (write_consequences()) {
+        accept(collect(std::move(requests), std::move(statuses), now), now);
+        const auto wake = ledger_.next_wake();
+        if (!write_error_ && (ledger_.wants_step() || (wake && *wake <= now))) {
+          EBB_RETURN_IF_ERROR(ledger_.step(now, unwritten_));
+          write_consequences();
+        }
+      } else {
+        for (Request& request : requests) request.answer.set_value(tl::unexpected(*write_error_));
+        const std::lock_guard inbox(mutex_);
+        statuses_.insert(statuses_.begin(), statuses.begin(), statuses.end());
+      }
+      journalled_.notify_all();
+    }
+    act(backend);
+    lock.lock();
+  }
+  for (Request& request : requests_) {
+    request.answer.set_value(fail(ErrorCode::unavailable, "the controller is stopping"));
+  }
+  requests_.clear();
+  return {};
+}
+
+// Waits until there is something to do; false once it is to stop. Called and left with mutex_ held.
+bool LiveController::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  std::optional<Duration> delay;
+  bool wait_out = false;
+  lock.unlock();
+  {
+    const std::lock_guard state(state_mutex_);
+    wait_out = write_error_.has_value();
+    if (wait_out) {
+      delay = kRetryWrite;
+    } else if (ledger_.wants_step()) {
+      delay = Duration(0);
+    } else if (const auto wake = ledger_.next_wake()) {
+      // Long waits are cut: a condition variable may overflow on them.
+      delay = std::clamp<Duration>(*wake - clock_.now(), Duration(0), std::chrono::hours(1));
+    }
+  }
+  lock.lock();
+  const auto woken = [&] { return stopping_ || (!wait_out && (!requests_.empty() || !statuses_.empty())); };
+  if (delay) {
+    work_.wait_for(lock, *delay, woken);
+  } else {
+    work_.wait(lock, woken);
+  }
+  return !stopping_;
+}
+
+// Statuses first: what a request is checked against is as fresh as can be.
+LiveController::Turn LiveController::collect(std::deque<Request> requests, std::deque<WorkerStatus> statuses,
+                                             Time now) {
+  Turn turn;
+  for (WorkerStatus& status : statuses) {
+    const WorkerEntry* worker = ledger_.find_worker(status.id);
+    if (worker == nullptr) {
+      if (status.exit) actions_.emplace_back(ForgetWorker{status.id});  // journalled before
+      continue;
+    }
+    if (status.exit || status.pid != worker->pid) {
+      turn.inputs.emplace_back(WorkerSaid{status});
+      turn.statuses.push_back(std::move(status));
+    }
+  }
+  for (const JobId job : ledger_.due_retries(now)) turn.inputs.emplace_back(RetryDue{job});
+  auto next = static_cast<JobId>(ledger_.jobs().size());
+  for (Request& request : requests) {
+    Result<Input> input = request.make(ledger_, next);
+    if (!input) {
+      request.answer.set_value(tl::unexpected(input.error()));
+      continue;
+    }
+    std::vector<JobId> ids;
+    if (const auto* accepted = std::get_if<JobAccepted>(&*input)) {
+      if (accepted->first < next && accepted->first < ledger_.jobs().size()) {
+        // Its key was used: the same answer again.
+        const auto known = ledger_.find_key(accepted->key);
+        for (std::size_t i = 0; i < known->second; ++i) ids.push_back(static_cast<JobId>(known->first + i));
+        request.answer.set_value(std::move(ids));
+        continue;
+      }
+      const auto count = static_cast<JobId>(std::max(1, accepted->request.array_size));
+      for (JobId i = 0; i < count; ++i) ids.push_back(next + i);
+      next += count;
+    }
+    turn.inputs.push_back(std::move(*input));
+    turn.answers.emplace_back(std::move(request.answer), std::move(ids));
+  }
+  return turn;
+}
+
+void LiveController::accept(Turn turn, Time now) {
+  if (turn.inputs.empty()) return;
+  std::vector<std::string> rows;
+  rows.reserve(turn.inputs.size());
+  for (const Input& input : turn.inputs) rows.push_back(encode(now, input));
+  const Result<void> appended = append(std::move(rows));
+  if (appended) {
+    for (const Input& input : turn.inputs) {
+      if (const auto* said = std::get_if<WorkerSaid>(&input); said != nullptr && said->status.exit) {
+        actions_.emplace_back(ForgetWorker{said->status.id});
+      }
+      ledger_.apply(now, input);
+    }
+  } else {
+    const std::lock_guard inbox(mutex_);
+    statuses_.insert(statuses_.begin(), turn.statuses.begin(), turn.statuses.end());
+  }
+  for (auto& [promise, answer] : turn.answers) {
+    promise.set_value(appended ? std::move(answer) : Answer(tl::unexpected(appended.error())));
+  }
+}
+
+Result<void> LiveController::append(std::vector<std::string> rows) {
+  std::vector<Row> numbered;
+  numbered.reserve(rows.size());
+  for (std::string& row : rows) numbered.push_back({0, std::move(row)});
+  Result<void> appended = store_.append(numbered);
+  write_error_ = appended ? std::nullopt : std::optional(appended.error());
+  return appended;
+}
+
+// True once nothing is left unwritten.
+bool LiveController::write_consequences() {
+  if (unwritten_.rows.empty()) return true;
+  if (!append(unwritten_.rows)) return false;
+  for (Action& action : unwritten_.actions) actions_.push_back(std::move(action));
+  unwritten_ = {};
+  return true;
+}
+
+void LiveController::act(backend::Backend& backend) {
+  std::vector<Action> actions;
+  {
+    const std::lock_guard state(state_mutex_);
+    actions = std::exchange(actions_, {});
+  }
+  for (const Action& action : actions) {
+    if (const auto* start = std::get_if<StartWorker>(&action)) {
+      backend.start(start->spec);
+    } else if (const auto* stop = std::get_if<StopWorker>(&action)) {
+      backend.stop(stop->worker, stop->grace);
+    } else if (const auto* forget = std::get_if<ForgetWorker>(&action)) {
+      backend.forget(forget->worker);
+    }
+  }
+}
+
+// After a start: what was decided before is carried out, once.
+void LiveController::reconcile(backend::Backend& backend) {
+  std::map<WorkerId, WorkerStatus> known;
+  if (auto list = backend.list()) {
+    for (WorkerStatus& status : *list) known.emplace(status.id, std::move(status));
+  }
+  std::vector<Action> actions;
+  {
+    const std::lock_guard state(state_mutex_);
+    for (const WorkerId& id : ledger_.live_workers()) {
+      const WorkerEntry& worker = *ledger_.find_worker(id);
+      const auto status = known.find(id);
+      if (status != known.end()) {
+        on_status(status->second);
+        known.erase(status);
+        if (worker.stopping) actions.emplace_back(StopWorker{id, ledger_.grace_of(id)});
+      } else if (worker.pid != 0) {
+        on_status({id, worker.pid, WorkerExit{WorkerExit::Cause::lost, 0, "its machine does not know it any more"}});
+      } else if (worker.stopping) {
+        on_status({id, 0, WorkerExit{WorkerExit::Cause::stopped, 0, "it was stopped before it ran"}});
+      } else {
+        actions.emplace_back(StartWorker{ledger_.spec_of_worker(id)});
+      }
+    }
+    actions_.insert(actions_.end(), actions.begin(), actions.end());
+  }
+  for (auto& [id, status] : known) on_status(std::move(status));
+  act(backend);
+}
+
+void LiveController::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  work_.notify_all();
+  journalled_.notify_all();
+}
+
+void LiveController::on_status(WorkerStatus status) {
+  const std::lock_guard lock(mutex_);
+  statuses_.push_back(std::move(status));
+  work_.notify_all();
+}
+
+LiveController::Answer LiveController::post(std::function<Result<Input>(const Ledger&, JobId)> make) {
+  std::future<Answer> answer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return fail(ErrorCode::unavailable, "the controller is stopping");
+    Request& request = requests_.emplace_back(Request{std::move(make), {}});
+    answer = request.answer.get_future();
+    work_.notify_all();
+  }
+  return answer.get();
+}
+
+Result<std::vector<JobId>> LiveController::submit(const JobRequest& request, const std::string& key) {
+  return post([&](const Ledger& ledger, JobId next) -> Result<Input> {
+    if (!key.empty()) {
+      if (const auto known = ledger.find_key(key)) {
+        if (*ledger.jobs()[known->first].request != request) {
+          return fail(ErrorCode::already_exists, "the idempotency key '{}' came with another request before", key);
+        }
+        return JobAccepted{known->first, request, key};
+      }
+    }
+    EBB_RETURN_IF_ERROR(ledger.check(request));
+    return JobAccepted{next, request, key};
+  });
+}
+
+Result<void> LiveController::ask(JobId job, Result<void> (*check)(const JobEntry&, JobId), Input input) {
+  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
+    if (job >= ledger.jobs().size()) return fail(ErrorCode::not_found, "there is no job {}", job);
+    EBB_RETURN_IF_ERROR(check(ledger.jobs()[job], job));
+    return input;
+  });
+  if (!answer) return tl::unexpected(answer.error());
+  return {};
+}
+
+Result<void> LiveController::check_active(const JobEntry& job, JobId id) {
+  if (job.outcome == Outcome::none) return {};
+  return fail(ErrorCode::failed_precondition, "job {} has ended", id);
+}
+
+Result<void> LiveController::check_holdable(const JobEntry& job, JobId id) {
+  EBB_RETURN_IF_ERROR(check_active(job, id));
+  if (job.place != JobEntry::Place::placed) return {};
+  return fail(ErrorCode::failed_precondition, "job {} has its GPUs; only a job that waits can be held", id);
+}
+
+Result<void> LiveController::check_held(const JobEntry& job, JobId id) {
+  EBB_RETURN_IF_ERROR(check_active(job, id));
+  if (job.user_held) return {};
+  return fail(ErrorCode::failed_precondition, "job {} is not held", id);
+}
+
+Result<void> LiveController::drain(const std::string& node, bool on) {
+  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
+    const auto& nodes = ledger.beginning().cluster.nodes;
+    for (NodeId id = 0; id < nodes.size(); ++id) {
+      if (nodes[id].name == node) return DrainRequested{id, on};
+    }
+    return fail(ErrorCode::not_found, "no node is called '{}'", node);
+  });
+  if (!answer) return tl::unexpected(answer.error());
+  return {};
+}
+
+Result<void> LiveController::require(JobId job) const {
+  if (job < ledger_.jobs().size()) return {};
+  return fail(ErrorCode::not_found, "there is no job {}", job);
+}
+
+Result<std::vector<wire::JobView>> LiveController::jobs(const JobFilter& filter) {
+  const std::lock_guard state(state_mutex_);
+  return view_jobs(ledger_, filter, clock_.now());
+}
+
+Result<wire::JobDetail> LiveController::job(JobId job) {
+  const std::lock_guard state(state_mutex_);
+  EBB_RETURN_IF_ERROR(require(job));
+  return view_detail(ledger_, job, clock_.now());
+}
+
+Result<wire::Explanation> LiveController::explain(JobId job) {
+  const std::lock_guard state(state_mutex_);
+  EBB_RETURN_IF_ERROR(require(job));
+  return view_explanation(ledger_, job, clock_.now());
+}
+
+Result<std::vector<wire::NodeView>> LiveController::nodes() {
+  const std::lock_guard state(state_mutex_);
+  return view_nodes(ledger_);
+}
+
+Result<wire::PolicyView> LiveController::policy() {
+  const std::lock_guard state(state_mutex_);
+  return wire::PolicyView{ledger_.beginning().policy, ledger_.beginning().options};
+}
+
+Result<std::vector<wire::EventView>> LiveController::events(std::uint64_t after, std::size_t limit,
+                                                            std::chrono::milliseconds wait) {
+  std::unique_lock state(state_mutex_);
+  journalled_.wait_for(state, wait, [&] { return store_.last_seq() > after || stopping_; });
+  std::vector<wire::EventView> views;
+  EBB_RETURN_IF_ERROR(store_.read(after, limit, [&](const Row& row) -> Result<void> {
+    views.push_back({row.seq, row.json});
+    return {};
+  }));
+  return views;
+}
+
+Result<LogChunk> LiveController::log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
+                                     std::size_t max_bytes) {
+  WorkerId worker;
+  backend::Backend* backend = nullptr;
+  {
+    const std::lock_guard state(state_mutex_);
+    EBB_RETURN_IF_ERROR(require(job));
+    const JobEntry& entry = ledger_.jobs()[job];
+    if (entry.workers.empty()) return fail(ErrorCode::not_found, "job {} has not started yet", job);
+    if (rank < 0 || std::cmp_greater_equal(rank, entry.workers.size())) {
+      return fail(ErrorCode::not_found, "job {} has no worker {}; its workers are 0 to {}", job, rank,
+                  entry.workers.size() - 1);
+    }
+    worker = entry.workers[static_cast<std::size_t>(rank)].placed.worker;
+    backend = backend_;
+  }
+  if (backend == nullptr) return fail(ErrorCode::unavailable, "the controller is starting");
+  return backend->read_log(worker, stream, offset, std::min(max_bytes, kMaxLogBytes));
+}
+
+Result<void> LiveController::ready() {
+  const std::lock_guard state(state_mutex_);
+  if (write_error_) return tl::unexpected(*write_error_);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Controller>> Controller::open(Store store, const ClusterSettings& settings,
+                                                     const sched::Registry& registry) {
+  EBB_ASSIGN_OR_RETURN(Recovered recovered, recover(store, settings, registry));
+  return std::make_unique<LiveController>(std::move(store), std::move(recovered));
+}
+
+}  // namespace ebb::control

@@ -1,0 +1,174 @@
+#include "ebb/control/record.h"
+
+#include <nlohmann/json.hpp>
+
+#include "ebb/wire/job_json.h"
+
+namespace ebb::control {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json row(Time at, const char* type) {
+  return Json{{"t", at.time_since_epoch().count()}, {"type", type}};
+}
+
+// Bytes that are no UTF-8 (in a name) become U+FFFD: a journal is always readable.
+std::string line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+constexpr const char* kInputs[] = {"job_accepted",    "cancel_requested", "hold_requested", "release_requested",
+                                   "drain_requested", "retry_due",        "worker_said"};
+
+struct Put {
+  Time at;
+
+  Json operator()(const JobAccepted& in) const {
+    Json out = row(at, kInputs[0]);
+    out["first"] = in.first;
+    out["request"] = wire::to_json(in.request);
+    if (!in.key.empty()) out["key"] = in.key;
+    return out;
+  }
+  Json operator()(const CancelRequested& in) const { return job(kInputs[1], in.job); }
+  Json operator()(const HoldRequested& in) const { return job(kInputs[2], in.job); }
+  Json operator()(const ReleaseRequested& in) const { return job(kInputs[3], in.job); }
+  Json operator()(const DrainRequested& in) const {
+    Json out = row(at, kInputs[4]);
+    out["node"] = in.node;
+    out["on"] = in.on;
+    return out;
+  }
+  Json operator()(const RetryDue& in) const { return job(kInputs[5], in.job); }
+  Json operator()(const WorkerSaid& in) const {
+    Json out = row(at, kInputs[6]);
+    out["worker"] = in.status.id;
+    if (in.status.pid != 0) out["pid"] = in.status.pid;
+    if (in.status.exit) out["exit"] = wire::to_json(*in.status.exit);
+    return out;
+  }
+  Json operator()(const StartRequested& intent) const {
+    Json out = row(at, "start_requested");
+    out["worker"] = intent.worker;
+    out["node"] = intent.node;
+    out["slots"] = intent.slots;
+    out["fence"] = intent.fence;
+    out["port"] = intent.port;
+    return out;
+  }
+  Json operator()(const StopRequested& intent) const {
+    Json out = row(at, "stop_requested");
+    out["worker"] = intent.worker;
+    out["why"] = intent.why;
+    return out;
+  }
+
+  Json job(const char* type, JobId id) const {
+    Json out = row(at, type);
+    out["job"] = id;
+    return out;
+  }
+};
+
+Input get_input(const Json& in, const std::string& type) {
+  const auto job = [&] { return in.at("job").get<JobId>(); };
+  if (type == kInputs[1]) return CancelRequested{job()};
+  if (type == kInputs[2]) return HoldRequested{job()};
+  if (type == kInputs[3]) return ReleaseRequested{job()};
+  if (type == kInputs[4]) return DrainRequested{in.at("node").get<NodeId>(), in.at("on").get<bool>()};
+  if (type == kInputs[5]) return RetryDue{job()};
+  WorkerSaid said;
+  in.at("worker").get_to(said.status.id);
+  said.status.pid = in.value("pid", std::int64_t{0});
+  return said;
+}
+
+}  // namespace
+
+std::string encode(const Beginning& beginning) {
+  Json nodes = Json::array();
+  for (const NodeSpec& node : beginning.cluster.nodes) {
+    nodes.push_back(Json{{"name", node.name}, {"gpus", node.gpus}, {"gpu_type", node.gpu_type}, {"pool", node.pool}});
+  }
+  Json options = Json::array();
+  for (const auto& [name, value] : beginning.options) options.push_back(Json::array({name, value}));
+  return line(Json{{"t", 0},
+                   {"type", "live_journal"},
+                   {"version", kLiveJournalVersion},
+                   {"epoch", beginning.epoch},
+                   {"policy", beginning.policy},
+                   {"options", options},
+                   {"nodes", nodes}});
+}
+
+std::string encode(Time at, const Input& input) {
+  return line(std::visit(Put{at}, input));
+}
+std::string encode(Time at, const Intent& intent) {
+  return line(std::visit(Put{at}, intent));
+}
+
+Result<Beginning> decode_beginning(std::string_view text) {
+  Beginning beginning;
+  try {
+    const Json in = Json::parse(text);
+    if (in.at("type").get<std::string>() != "live_journal") {
+      return fail(ErrorCode::internal, "the first row of the journal is not its beginning");
+    }
+    if (const int version = in.at("version").get<int>(); version > kLiveJournalVersion) {
+      return fail(ErrorCode::unimplemented, "the journal has version {}; this ebb knows versions up to {}", version,
+                  kLiveJournalVersion);
+    }
+    in.at("epoch").get_to(beginning.epoch);
+    in.at("policy").get_to(beginning.policy);
+    for (const Json& option : in.at("options")) {
+      beginning.options.emplace_back(option.at(0).get<std::string>(), option.at(1).get<std::string>());
+    }
+    for (const Json& node : in.at("nodes")) {
+      beginning.cluster.nodes.push_back({node.at("name").get<std::string>(), node.at("gpus").get<GpuCount>(),
+                                         node.at("gpu_type").get<std::string>(), node.at("pool").get<std::string>()});
+    }
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::internal, "the first row of the journal is not its beginning: {}", e.what());
+  }
+  return beginning;
+}
+
+Result<Time> time_of(std::string_view text) {
+  const Json in = Json::parse(text, nullptr, false);
+  if (!in.is_object() || !in.contains("t") || !in["t"].is_number_integer()) {
+    return fail(ErrorCode::internal, "a row without a time: {}", text);
+  }
+  return Time(Duration(in["t"].get<std::int64_t>()));
+}
+
+// Rows begin with `t` and `type`.
+bool is_input(std::string_view text) {
+  constexpr std::string_view kType = R"("type":")";
+  const auto at = text.find(kType);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = text.substr(at + kType.size());
+  const std::string_view type = rest.substr(0, rest.find('"'));
+  return std::find(std::begin(kInputs), std::end(kInputs), type) != std::end(kInputs);
+}
+
+Result<Input> decode_input(std::string_view text) {
+  try {
+    const Json in = Json::parse(text);
+    const auto type = in.at("type").get<std::string>();
+    if (type == kInputs[0]) {
+      EBB_ASSIGN_OR_RETURN(JobRequest request, wire::job_request_from(in.at("request")));
+      return JobAccepted{in.at("first").get<JobId>(), std::move(request), in.value("key", "")};
+    }
+    Input input = get_input(in, type);
+    if (auto* said = std::get_if<WorkerSaid>(&input); said != nullptr && in.contains("exit")) {
+      EBB_ASSIGN_OR_RETURN(said->status.exit, wire::worker_exit_from(in["exit"]));
+    }
+    return input;
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::internal, "a row that this ebb cannot read: {}: {}", e.what(), text);
+  }
+}
+
+}  // namespace ebb::control

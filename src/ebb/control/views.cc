@@ -1,0 +1,132 @@
+#include "ebb/control/views.h"
+
+#include <fmt/format.h>
+
+namespace ebb::control {
+namespace {
+
+using wire::JobStatus;
+
+JobStatus status_of(const JobEntry& job) {
+  switch (job.outcome) {
+    case Outcome::completed:
+      return JobStatus::completed;
+    case Outcome::failed:
+      return JobStatus::failed;
+    case Outcome::cancelled:
+      return JobStatus::cancelled;
+    case Outcome::none:
+      break;
+  }
+  if (job.place == JobEntry::Place::placed) {
+    if (job.cancelled || job.preempted || job.first_failure) return JobStatus::stopping;
+    // The core may still wait for GPUs that others give back.
+    return job.started ? JobStatus::running : JobStatus::starting;
+  }
+  if (job.user_held) return JobStatus::held;
+  if (job.unmet > 0) return JobStatus::blocked;
+  if (job.retry_at) return JobStatus::backing_off;
+  return JobStatus::waiting;
+}
+
+// Whether the core has heard of the job and has it in its queue.
+bool queued_in_core(const Ledger& ledger, JobId id) {
+  const auto& jobs = ledger.scheduler().state().jobs();
+  return id < jobs.size() && jobs[id].phase == sched::JobPhase::waiting;
+}
+
+std::string why(const Ledger& ledger, const JobEntry& job, JobId id, JobStatus status, Time now) {
+  switch (status) {
+    case JobStatus::held:
+      return "held until it is released";
+    case JobStatus::blocked:
+      return fmt::format("waits for {} job{} that it depends on", job.unmet, job.unmet == 1 ? "" : "s");
+    case JobStatus::backing_off:
+      return fmt::format("retry {} of {} in {}", job.retries, job.request->max_retries,
+                         format_human(std::max(Duration(0), *job.retry_at - now)));
+    case JobStatus::waiting:
+      return queued_in_core(ledger, id) ? describe(ledger.scheduler().explain(id, now)) : "was just submitted";
+    default:
+      return job.why;
+  }
+}
+
+}  // namespace
+
+wire::JobView view_job(const Ledger& ledger, JobId id, Time now) {
+  const JobEntry& job = ledger.jobs()[id];
+  const auto utc = [&](Time t) { return t + Duration(ledger.beginning().epoch); };
+  wire::JobView view;
+  view.id = id;
+  view.name = job.request->name;
+  if (job.array_index) view.name += fmt::format("[{}]", *job.array_index);
+  view.tenant = job.request->tenant;
+  view.status = status_of(job);
+  view.reason = why(ledger, job, id, view.status, now);
+  view.gpus = job.request->workers * job.request->gpus_per_worker;
+  view.incarnations = job.incarnation;
+  view.retries = job.retries;
+  view.submitted = utc(job.submitted);
+  if (job.started) view.started = utc(*job.started);
+  if (job.ended) view.ended = utc(*job.ended);
+  if (job.outcome == Outcome::completed || job.outcome == Outcome::failed) view.exit_code = job.exit_code;
+  return view;
+}
+
+wire::JobDetail view_detail(const Ledger& ledger, JobId id, Time now) {
+  const JobEntry& job = ledger.jobs()[id];
+  wire::JobDetail detail{view_job(ledger, id, now), *job.request, {}};
+  std::int32_t rank = 0;
+  for (const WorkerEntry& worker : job.workers) {
+    detail.workers.push_back({worker.placed.worker, rank++, ledger.beginning().cluster.nodes[worker.placed.node].name,
+                              worker.placed.slots, worker.pid, worker.exit});
+  }
+  return detail;
+}
+
+std::vector<wire::JobView> view_jobs(const Ledger& ledger, const JobFilter& filter, Time now) {
+  std::vector<wire::JobView> views;
+  const auto& jobs = ledger.jobs();
+  for (std::size_t i = filter.after ? std::size_t{*filter.after} + 1 : 0; i < jobs.size(); ++i) {
+    if (views.size() == filter.limit) break;
+    const JobEntry& job = jobs[i];
+    const auto id = static_cast<JobId>(i);
+    if (filter.active_only && job.outcome != Outcome::none) continue;
+    if (!filter.tenant.empty() && job.request->tenant != filter.tenant) continue;
+    if (filter.status && status_of(job) != *filter.status) continue;
+    views.push_back(view_job(ledger, id, now));
+  }
+  return views;
+}
+
+wire::Explanation view_explanation(const Ledger& ledger, JobId id, Time now) {
+  wire::Explanation explanation;
+  explanation.job = view_job(ledger, id, now);
+  explanation.code = to_string(explanation.job.status);
+  explanation.sentence = explanation.job.reason;
+  if (explanation.job.status != JobStatus::waiting || !queued_in_core(ledger, id)) return explanation;
+  const Reason reason = ledger.scheduler().explain(id, now);
+  explanation.code = to_string(reason.code);
+  if (reason.expected_start) {
+    explanation.expected_start = *reason.expected_start + Duration(ledger.beginning().epoch);
+  }
+  std::uint32_t position = 1;
+  for (JobId before = ledger.scheduler().state().first_active(); before < id; ++before) {
+    if (queued_in_core(ledger, before)) ++position;
+  }
+  explanation.position = position;
+  return explanation;
+}
+
+std::vector<wire::NodeView> view_nodes(const Ledger& ledger) {
+  std::vector<wire::NodeView> views;
+  const sched::Capacity& capacity = ledger.scheduler().state().capacity();
+  const auto& nodes = ledger.beginning().cluster.nodes;
+  for (NodeId node = 0; node < nodes.size(); ++node) {
+    const char* state = !capacity.up(node) ? "down" : capacity.draining(node) ? "draining" : "up";
+    views.push_back({nodes[node].name, state, nodes[node].gpus, capacity.held(node), nodes[node].gpu_type});
+  }
+  return views;
+}
+
+}  // namespace ebb::control

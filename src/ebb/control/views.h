@@ -1,0 +1,17 @@
+#pragma once
+
+/// What the API shows, made from the ledger.
+
+#include "ebb/control/controller.h"
+#include "ebb/control/ledger.h"
+#include "ebb/wire/api.h"
+
+namespace ebb::control {
+
+wire::JobView view_job(const Ledger& ledger, JobId id, Time now);
+wire::JobDetail view_detail(const Ledger& ledger, JobId id, Time now);
+std::vector<wire::JobView> view_jobs(const Ledger& ledger, const JobFilter& filter, Time now);
+wire::Explanation view_explanation(const Ledger& ledger, JobId id, Time now);
+std::vector<wire::NodeView> view_nodes(const Ledger& ledger);
+
+}  // namespace ebb::control

@@ -1,0 +1,253 @@
+#include "ebb/wire/api_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "ebb/wire/job_json.h"
+
+namespace ebb::wire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::int64_t ns(Time t) {
+  return t.time_since_epoch().count();
+}
+
+Json object(const JobView& view) {
+  Json out{{"id", view.id},
+           {"name", view.name},
+           {"tenant", view.tenant},
+           {"status", to_string(view.status)},
+           {"reason", view.reason},
+           {"gpus", view.gpus},
+           {"incarnations", view.incarnations},
+           {"retries", view.retries},
+           {"submitted", ns(view.submitted)}};
+  if (view.started) out["started"] = ns(*view.started);
+  if (view.ended) out["ended"] = ns(*view.ended);
+  if (view.exit_code) out["exit_code"] = *view.exit_code;
+  return out;
+}
+
+Json object(const WorkerView& view) {
+  Json out{{"id", view.id}, {"rank", view.rank}, {"node", view.node}, {"slots", view.slots}};
+  if (view.pid != 0) out["pid"] = view.pid;
+  if (view.exit) out["exit"] = to_json(*view.exit);
+  return out;
+}
+
+Json object(const NodeView& view) {
+  return Json{{"name", view.name},
+              {"state", view.state},
+              {"gpus", view.gpus},
+              {"held", view.held},
+              {"gpu_type", view.gpu_type}};
+}
+
+Time time_at(const Json& in, const char* key) {
+  return Time(Duration(in.at(key).get<std::int64_t>()));
+}
+std::optional<Time> time_if(const Json& in, const char* key) {
+  return in.contains(key) ? std::optional(time_at(in, key)) : std::nullopt;
+}
+
+JobView job_view(const Json& in) {
+  JobView view;
+  in.at("id").get_to(view.id);
+  in.at("name").get_to(view.name);
+  in.at("tenant").get_to(view.tenant);
+  // A later server may know more of them; what it says is shown as waiting.
+  view.status = job_status_from(in.at("status").get<std::string>()).value_or(JobStatus::waiting);
+  in.at("reason").get_to(view.reason);
+  in.at("gpus").get_to(view.gpus);
+  in.at("incarnations").get_to(view.incarnations);
+  in.at("retries").get_to(view.retries);
+  view.submitted = time_at(in, "submitted");
+  view.started = time_if(in, "started");
+  view.ended = time_if(in, "ended");
+  if (in.contains("exit_code")) view.exit_code = in["exit_code"].get<int>();
+  return view;
+}
+
+Result<WorkerView> worker_view(const Json& in) {
+  WorkerView view;
+  in.at("id").get_to(view.id);
+  in.at("rank").get_to(view.rank);
+  in.at("node").get_to(view.node);
+  in.at("slots").get_to(view.slots);
+  view.pid = in.value("pid", std::int64_t{0});
+  if (in.contains("exit")) {
+    EBB_ASSIGN_OR_RETURN(view.exit, worker_exit_from(in["exit"]));
+  }
+  return view;
+}
+
+NodeView node_view(const Json& in) {
+  return {in.at("name").get<std::string>(), in.at("state").get<std::string>(), in.at("gpus").get<GpuCount>(),
+          in.at("held").get<GpuCount>(), in.at("gpu_type").get<std::string>()};
+}
+
+template <typename View>
+std::string list(const char* name, const std::vector<View>& views) {
+  Json out = Json::array();
+  for (const View& view : views) out.push_back(object(view));
+  return text(Json{{name, out}});
+}
+
+/// What `read(json)` gives, or its exception as an error.
+template <typename Read>
+auto read_json(std::string_view json, Read read) -> decltype(read(Json())) {
+  try {
+    return read(Json::parse(json));
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::invalid_argument, "an answer that this ebb cannot read: {}", e.what());
+  }
+}
+
+}  // namespace
+
+std::string to_json(const JobView& view) {
+  return text(object(view));
+}
+
+std::string to_json(const JobDetail& detail) {
+  Json out = object(detail.job);
+  out["request"] = to_json(detail.request);
+  Json& workers = out["workers"] = Json::array();
+  for (const WorkerView& worker : detail.workers) workers.push_back(object(worker));
+  return text(out);
+}
+
+std::string to_json(const Explanation& explanation) {
+  Json out{{"job", object(explanation.job)}, {"code", explanation.code}, {"sentence", explanation.sentence}};
+  if (explanation.position) out["position"] = *explanation.position;
+  if (explanation.expected_start) out["expected_start"] = ns(*explanation.expected_start);
+  return text(out);
+}
+
+std::string to_json(const Error& error) {
+  return text(Json{{"error", Json{{"code", to_string(error.code)}, {"message", error.message}}}});
+}
+
+std::string to_json(const PolicyView& policy) {
+  Json options = Json::object();
+  for (const auto& [name, value] : policy.options) options[name] = value;
+  return text(Json{{"name", policy.name}, {"options", options}});
+}
+
+std::string list_to_json(const std::vector<JobView>& jobs) {
+  return list("jobs", jobs);
+}
+std::string list_to_json(const std::vector<NodeView>& nodes) {
+  return list("nodes", nodes);
+}
+
+std::string list_to_json(const std::vector<EventView>& events) {
+  std::string out = R"({"events":[)";
+  for (const EventView& event : events) {
+    out += R"({"seq":)" + std::to_string(event.seq) + R"(,"event":)" + event.json + "},";
+  }
+  if (!events.empty()) out.pop_back();
+  return out + "]}";
+}
+
+std::string ids_to_json(const std::vector<JobId>& ids) {
+  return text(Json{{"jobs", ids}});
+}
+
+Result<JobDetail> job_detail_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<JobDetail> {
+    JobDetail detail{job_view(in), {}, {}};
+    EBB_ASSIGN_OR_RETURN(detail.request, job_request_from(in.at("request")));
+    for (const Json& worker : in.at("workers")) {
+      EBB_ASSIGN_OR_RETURN(WorkerView view, worker_view(worker));
+      detail.workers.push_back(std::move(view));
+    }
+    return detail;
+  });
+}
+
+Result<Explanation> explanation_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<Explanation> {
+    Explanation explanation{job_view(in.at("job")),
+                            in.at("code").get<std::string>(),
+                            in.at("sentence").get<std::string>(),
+                            {},
+                            time_if(in, "expected_start")};
+    if (in.contains("position")) explanation.position = in["position"].get<std::uint32_t>();
+    return explanation;
+  });
+}
+
+Result<std::vector<JobView>> jobs_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<std::vector<JobView>> {
+    std::vector<JobView> views;
+    for (const Json& view : in.at("jobs")) views.push_back(job_view(view));
+    return views;
+  });
+}
+
+Result<std::vector<NodeView>> nodes_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<std::vector<NodeView>> {
+    std::vector<NodeView> views;
+    for (const Json& view : in.at("nodes")) views.push_back(node_view(view));
+    return views;
+  });
+}
+
+Result<std::vector<EventView>> events_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<std::vector<EventView>> {
+    std::vector<EventView> views;
+    for (const Json& view : in.at("events")) {
+      views.push_back({view.at("seq").get<std::uint64_t>(), text(view.at("event"))});
+    }
+    return views;
+  });
+}
+
+Result<PolicyView> policy_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<PolicyView> {
+    PolicyView policy{in.at("name").get<std::string>(), {}};
+    for (const auto& [name, value] : in.at("options").items()) {
+      policy.options.emplace_back(name, value.get<std::string>());
+    }
+    return policy;
+  });
+}
+
+Result<std::vector<JobId>> ids_from(std::string_view json) {
+  return read_json(
+      json, [](const Json& in) -> Result<std::vector<JobId>> { return in.at("jobs").get<std::vector<JobId>>(); });
+}
+
+std::string url_escape(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out;
+}
+
+Error error_from(std::string_view json, Error otherwise) {
+  const Json in = Json::parse(json, nullptr, false);
+  if (!in.is_object() || !in.contains("error") || !in["error"].is_object()) return otherwise;
+  otherwise.message = in["error"].value("message", otherwise.message);
+  const std::string code = in["error"].value("code", "");
+  for (int k = 0; k <= static_cast<int>(ErrorCode::internal); ++k) {
+    if (code == to_string(static_cast<ErrorCode>(k))) otherwise.code = static_cast<ErrorCode>(k);
+  }
+  return otherwise;
+}
+
+}  // namespace ebb::wire
