@@ -63,10 +63,10 @@ TEST(Usage, HelpAtEveryLevelGoesToStdoutAndNamesTheCommand) {
 }
 
 TEST(Usage, AWrongCommandIsNamedWithTheKnownOnes) {
-  expect_refused({"simulate"}, {"'simulate' is no command", "sim, policies, trace", "--help"});
+  expect_refused({"simulate"}, {"'simulate' is no command", "up, submit, ps", "--help"});
   expect_refused({"sim", "walk"}, {"'walk' is no command", "'ebb sim'", "run, compare, lending, replay"});
   expect_refused({"trace", "cat", "x"}, {"'cat' is no command", "info, validate, convert, cut, scale"});
-  expect_refused({}, {"no command is given", "sim, policies, trace"});
+  expect_refused({}, {"no command is given", "up, submit, ps"});
   expect_refused({"sim"}, {"no command is given", "'ebb sim'", "run, compare, lending, replay"});
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <future>
 #include <mutex>
+#include <set>
 
 #include "ebb/control/clock.h"
 #include "ebb/control/ledger.h"
@@ -179,6 +180,7 @@ LiveController::Turn LiveController::collect(std::deque<Request> requests, std::
   }
   for (const JobId job : ledger_.due_retries(now)) turn.inputs.emplace_back(RetryDue{job});
   auto next = static_cast<JobId>(ledger_.jobs().size());
+  std::set<std::string> keys;
   for (Request& request : requests) {
     Result<Input> input = request.make(ledger_, next);
     if (!input) {
@@ -187,11 +189,17 @@ LiveController::Turn LiveController::collect(std::deque<Request> requests, std::
     }
     std::vector<JobId> ids;
     if (const auto* accepted = std::get_if<JobAccepted>(&*input)) {
-      if (accepted->first < next && accepted->first < ledger_.jobs().size()) {
+      if (accepted->first < ledger_.jobs().size()) {
         // Its key was used: the same answer again.
         const auto known = ledger_.find_key(accepted->key);
         for (std::size_t i = 0; i < known->second; ++i) ids.push_back(static_cast<JobId>(known->first + i));
         request.answer.set_value(std::move(ids));
+        continue;
+      }
+      if (!accepted->key.empty() && !keys.insert(accepted->key).second) {
+        // The key came twice in this turn: the second one is answered when the first is folded.
+        const std::lock_guard inbox(mutex_);
+        requests_.push_back(std::move(request));
         continue;
       }
       const auto count = static_cast<JobId>(std::max(1, accepted->request.array_size));

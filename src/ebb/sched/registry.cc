@@ -74,8 +74,7 @@ std::span<const OptionSpec> Registry::common_options() {
       {"serving_pool_first",
        false,
        "where lending lets replicas use every node, they leave the serving pool only if it has no GPU for them, free "
-       "or "
-       "to take back (as in DeepBoot's simulator where whole nodes are reclaimed)",
+       "or to take back (as in DeepBoot's simulator where whole nodes are reclaimed)",
        {}},
       {"warm_after_eviction",
        false,
