@@ -64,9 +64,9 @@ Result<std::int64_t> number(const HttpRequest& request, const char* name, std::i
   return value;
 }
 
-std::string word(const HttpRequest& request, const char* name, std::string otherwise = "") {
+std::string word(const HttpRequest& request, const char* name, const std::string& otherwise = "") {
   const auto found = request.query.find(name);
-  return found == request.query.end() ? std::move(otherwise) : found->second;
+  return found == request.query.end() ? otherwise : found->second;
 }
 
 std::string header(const HttpRequest& request, const char* name) {

@@ -17,7 +17,7 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
-using tcp = asio::ip::tcp;
+using Tcp = asio::ip::tcp;
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -77,7 +77,7 @@ struct HttpServer::Impl {
   HttpLimits limits;
   Handler handler;
   asio::io_context io;
-  tcp::acceptor acceptor;
+  Tcp::acceptor acceptor;
   asio::thread_pool pool;
   std::atomic<std::size_t> sessions = 0;
   std::thread thread;
@@ -86,7 +86,7 @@ struct HttpServer::Impl {
 /// One connection. Its socket is used on the thread of io only.
 class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Impl& server, tcp::socket socket) : server_(server), stream_(std::move(socket)) { ++server_.sessions; }
+  Session(Impl& server, Tcp::socket socket) : server_(server), stream_(std::move(socket)) { ++server_.sessions; }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() { --server_.sessions; }
@@ -151,7 +151,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
       if (error) return;
       if (keep_alive) return self->read();
       beast::error_code ignored;
-      self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+      self->stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
     });
   }
 
@@ -163,7 +163,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
 };
 
 void HttpServer::Impl::accept() {
-  acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
+  acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
     if (!error && sessions < limits.connections) std::make_shared<Session>(*this, std::move(socket))->read();
     accept();
@@ -181,7 +181,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address
   };
   const auto ip = asio::ip::make_address(address, error);
   if (error) return failed();
-  const tcp::endpoint endpoint(ip, port);
+  const Tcp::endpoint endpoint(ip, port);
   if (impl->acceptor.open(endpoint.protocol(), error)) return failed();
   impl->acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (impl->acceptor.bind(endpoint, error)) return failed();

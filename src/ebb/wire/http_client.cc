@@ -12,7 +12,7 @@ namespace ebb::wire {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
-using tcp = asio::ip::tcp;
+using Tcp = asio::ip::tcp;
 
 struct HttpClient::Impl {
   std::string host;
@@ -28,7 +28,7 @@ struct HttpClient::Impl {
     buffer.clear();
     stream.emplace(io);
     stream->expires_after(timeout);
-    stream->async_connect(tcp::endpoint(address, port), [&](beast::error_code e) { error = e; });
+    stream->async_connect(Tcp::endpoint(address, port), [&](beast::error_code e) { error = e; });
     run();
     return error;
   }
