@@ -45,16 +45,18 @@ std::optional<Duration> Serving::keep_alive(ServiceId service, std::uint32_t hit
   return std::clamp(*at, scaled(std::min(options_.base, options_.limit)), scaled(options_.limit));
 }
 
-void Serving::run(Turn& turn, bool place) {
+void Serving::run(Turn& turn, bool place_tasks) {
   stop_unkept(turn);
   serve_warm(turn);
   std::vector<Pending> pending;
   balance(turn, pending);
-  if (!place) return;
-  for (const JobId task : turn.state().waiting_tasks()) {
-    pending.push_back({*turn.state().find_service(turn.state().job(task).spec.application), task});
+  std::vector<ServiceId> evicted;
+  if (place_tasks) {
+    for (const JobId task : turn.state().waiting_tasks()) {
+      pending.push_back({*turn.state().find_service(turn.state().job(task).spec.application), task});
+    }
+    evicted = std::exchange(evicted_, {});
   }
-  std::vector<ServiceId> evicted = std::exchange(evicted_, {});
   if (pending.empty()) return;
   const State& state = turn.state();
   // Training jobs, replicas, and what waits for one: at least one.

@@ -32,8 +32,8 @@ class Serving {
   void on_task(const State& state, JobId task, Time now);
   /// A replica of the service was evicted at a tick.
   void on_evicted(ServiceId service) { evicted_.push_back(service); }
-  /// `place`: whether step 3 is done.
-  void run(Turn& turn, bool place);
+  /// `place_tasks`: whether step 3 is done for tasks; it always is for the demand of services.
+  void run(Turn& turn, bool place_tasks);
   /// When a warm replica falls asleep that something waits for; a Timer event then makes it available.
   std::optional<Time> next_wake(const State& state, Time now) const;
   /// When the next warm replica falls asleep.

@@ -37,7 +37,7 @@ struct ServingOptions {
   Duration base = std::chrono::seconds(30);
   Duration bonus = std::chrono::seconds(15);
   Duration limit = std::chrono::seconds(120);
-  bool place_at_ticks = true;       ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
+  bool place_at_ticks = true;       ///< false: tasks are placed between ticks only, as in DeepBoot's simulator
   bool allow_rigid_shrink = false;  ///< reclaim may take single GPUs of rigid gangs
   Strip strip = Strip::off;
   bool warm_after_eviction = false;  ///< a replica evicted at a tick is warm until the next step between ticks

@@ -197,5 +197,11 @@ TEST_F(ServingTest, TicksPlaceOnlyIfTheyMay) {
   }
 }
 
+// A demand that changes at a tick has nothing else to wait for.
+TEST_F(ServingTest, TicksAlwaysPlaceTheDemandOfServices) {
+  make(1, {.place_at_ticks = false});
+  EXPECT_EQ(step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 1}, Tick{}}, 60).size(), 1U);
+}
+
 }  // namespace
 }  // namespace ebb::sched
