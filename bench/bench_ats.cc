@@ -2,10 +2,13 @@
 // are fitted to the built-in profiles:
 //   ATS-T   a tick: the knapsack over all jobs, placement, resizes, with each solver, where a share of the jobs
 //   reported
-//           since the last tick (their estimates are computed anew, within the step)
-//   ATS-I   between ticks: 1 or 8 inference tasks arrive, and GPUs are taken back from training
-// and, at each tick of the exact solver, the objectives of both solvers; last, what the two placements are worth.
-// Wall times; the CPU time of the median step tells how much of them was somebody else's.
+//           since the last tick (their estimates are computed anew, within the step); and where all jobs scale alike,
+//           linearly up to 64 GPUs, so that any choice is as good as any other
+//   ATS-I   between ticks: inference tasks arrive, and GPUs are taken back from training, where a share of the jobs
+//           reported since the tick
+// and, at each tick of the exact solver, the objectives of both solvers; the exact solver alone on jobs that are all
+// alike; last, what the two placements are worth.
+// Wall times and CPU times of the process: their difference is somebody else's.
 // usage: bench_ats [TICKS]
 
 #include <fmt/format.h>
@@ -13,6 +16,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "bench_support.h"
@@ -21,6 +25,7 @@
 #include "ebb/perf/profile.h"
 #include "ebb/policies/all.h"
 #include "ebb/policies/deepboot/sizing.h"
+#include "ebb/sched/knapsack.h"
 #include "ebb/sched/knapsack_greedy.h"
 #include "ebb/sched/scheduler.h"
 
@@ -33,7 +38,7 @@ constexpr std::size_t kNodes = 1'000;
 constexpr int kEndsPerTick = 20;
 
 struct Application {
-  const perf::Profile* profile = nullptr;
+  const perf::Profile* profile = nullptr;  // none: scales linearly
   ThroughputParams params;
   GpuCount largest = 64;
 };
@@ -62,12 +67,27 @@ struct Cost {
   double cpu = 0;
 };
 
+template <typename Work>
+Cost measure(const Work& work) {
+  const double cpu = ebb::bench::cpu_seconds();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return {ms, 1e3 * (ebb::bench::cpu_seconds() - cpu)};
+}
+
+struct Setup {
+  std::string solver = "exact";
+  std::string place = "incremental";
+  bool alike = false;  // all jobs scale linearly, and changes cost nothing
+};
+
 class Driver {
  public:
-  explicit Driver(const std::string& solver, const std::string& place = "incremental")
-      : scheduler_(make(solver, place)), random_(7, "bench-ats") {
+  explicit Driver(const Setup& setup) : scheduler_(make(setup)), random_(7, "bench-ats") {
     applications_ = {learned("cifar10", 64),  learned("cifar10", 32), learned("deepspeech2", 32), learned("bert", 32),
                      learned("imagenet", 64), learned("yolov3", 32),  learned("ncf", 1)};
+    if (setup.alike) applications_.assign(1, {});
     for (std::size_t i = 0; i < kJobs; ++i) submit();
     step({});
     for (int round = 0; round < 12; ++round) {
@@ -101,15 +121,16 @@ class Driver {
     step({});
   }
 
-  // A step with so many new tasks of a service each that nobody has a replica of.
-  Cost tasks(int count) {
+  // A step with so many new tasks of a service each that nobody has a replica of; a share of the jobs reports before.
+  Cost tasks(int count, GpuCount gpus, double share) {
+    report(share);
     now_ += std::chrono::seconds(1);
     for (int k = 0; k < count; ++k) {
       JobSpec task;
       task.name = fmt::format("task-{}", next_);
       task.kind = JobKind::inference;
       task.application = fmt::format("infer-{}", next_);
-      task.gpus = 1;
+      task.gpus = gpus;
       task.submit = now_;
       events_.emplace_back(JobSubmitted{next_++, task});
     }
@@ -128,10 +149,11 @@ class Driver {
   std::int64_t moved() const { return moved_; }
 
  private:
-  static sched::Scheduler make(const std::string& solver, const std::string& place) {
+  static sched::Scheduler make(const Setup& setup) {
     ClusterSpec cluster;
     for (std::size_t n = 0; n < kNodes; ++n) cluster.nodes.push_back({fmt::format("node-{:04}", n), 8, "", ""});
-    const std::vector<std::pair<std::string, std::string>> set{{"solver", solver}, {"place", place}};
+    const std::vector<std::pair<std::string, std::string>> set{
+        {"solver", setup.solver}, {"place", setup.place}, {"change_penalty_s", setup.alike ? "0" : "10"}};
     return policies::all().make_scheduler("deepboot", set, std::move(cluster), {}).value();
   }
 
@@ -144,8 +166,10 @@ class Driver {
     job.max_gpus = application.largest;
     job.gpus = std::min<GpuCount>(4, job.max_gpus);
     job.submit = now_ - std::chrono::seconds(random_.below(20'000));
-    job.application = application.profile->name();
-    job.batch = application.profile->limits();
+    if (application.profile != nullptr) {
+      job.application = application.profile->name();
+      job.batch = application.profile->limits();
+    }
     job.run_time = std::chrono::hours(10);
     job_application_.resize(next_ + 1);
     job_application_[next_] = &application;
@@ -161,13 +185,17 @@ class Driver {
       JobReport report;
       report.job = id;
       report.progress = job.progress_until(now_);
-      const std::int32_t epochs = application.profile->epochs();
-      report.epoch = job.report ? std::min(job.report->epoch + 1, epochs - 1)
-                                : static_cast<std::int32_t>(random_.below(static_cast<std::uint64_t>(epochs)));
-      report.fraction_done = static_cast<double>(report.epoch) / epochs;
       report.most_gpus = std::max(job.gpus, job.report ? job.report->most_gpus : 0);
-      report.gradient = application.profile->gradient(job.spec.batch.initial, report.epoch);
-      report.throughput = application.params;
+      if (application.profile == nullptr) {
+        report.most_gpus = application.largest;
+      } else {
+        const std::int32_t epochs = application.profile->epochs();
+        report.epoch = job.report ? std::min(job.report->epoch + 1, epochs - 1)
+                                  : static_cast<std::int32_t>(random_.below(static_cast<std::uint64_t>(epochs)));
+        report.fraction_done = static_cast<double>(report.epoch) / epochs;
+        report.gradient = application.profile->gradient(job.spec.batch.initial, report.epoch);
+        report.throughput = application.params;
+      }
       events_.emplace_back(report);
     }
     step({});
@@ -175,11 +203,8 @@ class Driver {
 
   Cost step(std::span<const Event> more) {
     events_.insert(events_.end(), more.begin(), more.end());
-    const double cpu = ebb::bench::cpu_seconds();
-    const auto start = std::chrono::steady_clock::now();
-    const auto stepped = scheduler_.step(events_, now_, result_);
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    const Cost cost{ms, 1e3 * (ebb::bench::cpu_seconds() - cpu)};
+    Result<void> stepped;
+    const Cost cost = measure([&] { stepped = scheduler_.step(events_, now_, result_); });
     events_.clear();
     if (!stepped) {
       fmt::print(stderr, "{}\n", stepped.error().message);
@@ -231,8 +256,9 @@ void print(const std::string& what, const std::vector<Cost>& costs) {
     wall.push_back(cost.wall);
     cpu.push_back(cost.cpu);
   }
-  fmt::print("{:<58} {:>8.2f} {:>8.2f} {:>8.2f}\n", what, ebb::bench::percentile(wall, 0.5),
-             ebb::bench::percentile(wall, 0.99), ebb::bench::percentile(cpu, 0.5));
+  const auto at = ebb::bench::percentile;
+  fmt::print("{:<66} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f}\n", what, at(wall, 0.5), at(wall, 0.99), at(cpu, 0.5),
+             at(cpu, 0.99));
 }
 
 struct Objectives {
@@ -264,10 +290,38 @@ void compare(const Driver& driver, sched::Estimator& estimator, Objectives& sums
   sums.worst = std::min(sums.worst, incremental / exact);
 }
 
+// The exact solver where the groups differ in nothing, or hardly.
+void solve_alike(int times) {
+  const auto solve = [&](const std::string& what, int capacity, auto&& value) {
+    std::vector<sched::KnapsackGroup> groups(kJobs);
+    for (std::size_t i = 0; i < kJobs; ++i) {
+      for (int w = 1; w <= 64; ++w) groups[i].value.push_back(value(i, w));
+    }
+    std::vector<Cost> costs;
+    for (int i = 0; i < times; ++i) {
+      costs.push_back(measure([&] { sched::solve_group_knapsack(groups, capacity); }));
+    }
+    print(fmt::format("knapsack exact, {}, {} GPUs", what, capacity), costs);
+  };
+  const auto third = [](int w) { return w / 3.0; };
+  const auto even = [](std::size_t, int w) { return w % 2 == 0 ? w / 4.0 : -std::numeric_limits<double>::infinity(); };
+  const auto spiked = [](double factor) {
+    return [factor](std::size_t, int w) { return w / 4.0 * (w == 4 ? 1 : factor); };
+  };
+  solve("all linear", 8'000, [&](std::size_t, int w) { return third(w); });
+  solve("all linear, even sizes", 7'999, even);
+  solve("all w^0.7", 8'000, [](std::size_t, int w) { return std::pow(w, 0.7); });
+  solve("linear, less but for 4", 7'990, spiked(0.99));
+  solve("linear, less but for 4", 8'100, spiked(0.99));
+  solve("linear, less but for 4", 8'100, spiked(0.9));
+  solve("linear, half of them with less", 8'000,
+        [&](std::size_t i, int w) { return third(w) * (i % 2 == 0 ? 1 : 0.99); });
+}
+
 // What each placement of changed jobs makes of the sizes: the speed-ups on the nodes that jobs really are on.
 void compare_placements(int ticks) {
   for (const char* place : {"scratch", "incremental"}) {
-    Driver driver("exact", place);
+    Driver driver({.place = place});
     sched::Estimator estimator(driver.state().capacity().spec(), nullptr, {.adapt_batch = true});
     estimator.set_fair_share(4);
     double sum = 0;
@@ -275,7 +329,7 @@ void compare_placements(int ticks) {
     for (int i = 0; i < ticks; ++i) {
       driver.pass(0.1);
       driver.tick();
-      driver.tasks(1);
+      driver.tasks(1, 1, 0);
       for (const JobId id : driver.state().holding()) {
         sum += estimator.speedup(driver.state(), id, driver.state().job(id).allocation);
       }
@@ -285,16 +339,11 @@ void compare_placements(int ticks) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int ticks = argc > 1 ? std::atoi(argv[1]) : 60;
-  fmt::print("{:<58} {:>8} {:>8} {:>8}\n", "step, 1,000 nodes x 8 GPUs, 2,000 elastic jobs", "p50 ms", "p99 ms",
-             "cpu p50");
+void scale(int ticks) {
   Objectives sums;
   for (const char* solver : {"exact", "incremental"}) {
     for (const double share : {0.0, 0.1, 1.0}) {
-      Driver driver(solver);
+      Driver driver({.solver = solver});
       sched::Estimator estimator(driver.state().capacity().spec(), nullptr, {.adapt_batch = true});
       std::vector<Cost> costs;
       const std::size_t resized = driver.resized();
@@ -307,26 +356,51 @@ int main(int argc, char** argv) {
                         static_cast<double>(driver.resized() - resized) / ticks),
             costs);
     }
+    Driver driver({.solver = solver, .alike = true});
+    std::vector<Cost> costs;
+    const std::size_t resized = driver.resized();
+    for (int i = 0; i < ticks; ++i) {
+      driver.pass(0);
+      costs.push_back(driver.tick());
+    }
+    print(fmt::format("ATS-T {}, all alike, {:.0f} resizes a tick", solver,
+                      static_cast<double>(driver.resized() - resized) / ticks),
+          costs);
   }
   fmt::print(
       "objective (sum of speed-ups, mean of {} ticks): exact {:.3f}, incremental {:.3f} (worst {:.5f} of exact), "
       "bound {:.3f}\n",
       ticks, sums.exact / ticks, sums.incremental / ticks, sums.worst, sums.bound / ticks);
-  for (const double share : {0.0, 0.1}) {
-    Driver driver("exact");
-    for (const int count : {1, 8}) {
+}
+
+void reclaim(int ticks) {
+  for (const double share : {0.0, 0.1, 1.0}) {
+    Driver driver({});
+    for (const auto& [count, gpus] : {std::pair(1, 1), {8, 1}, {8, 4}, {64, 1}}) {
       std::vector<Cost> costs;
       const std::size_t reclaimed = driver.reclaimed();
       for (int i = 0; i < ticks; ++i) {
-        driver.pass(share);
+        driver.pass(0);
         driver.tick();
-        costs.push_back(driver.tasks(count));
+        costs.push_back(driver.tasks(count, gpus, share));
       }
-      print(fmt::format("ATS-I, {} new task{}, {:.0f} % reported, reclaims in {} of {}", count, count > 1 ? "s" : "",
-                        100 * share, driver.reclaimed() - reclaimed, ticks),
+      print(fmt::format("ATS-I, {} new task{} of {} GPU{}, {:.0f} % reported, reclaims in {} of {}", count,
+                        count > 1 ? "s" : "", gpus, gpus > 1 ? "s" : "", 100 * share, driver.reclaimed() - reclaimed,
+                        ticks),
             costs);
     }
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ticks = argc > 1 ? std::atoi(argv[1]) : 200;
+  fmt::print("{:<66} {:>8} {:>8} {:>8} {:>8}\n", "step, 1,000 nodes x 8 GPUs, 2,000 elastic jobs", "p50 ms", "p99 ms",
+             "cpu p50", "cpu p99");
+  scale(ticks);
+  reclaim(ticks);
+  solve_alike(std::min(ticks, 20));
   compare_placements(ticks);
   return 0;
 }

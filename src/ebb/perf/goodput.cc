@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ebb/base/check.h"
 #include "ebb/perf/network.h"
 
 namespace ebb::perf {
@@ -63,13 +64,6 @@ class Speed {
   double mean_weight_;
 };
 
-// One of the batches that best() compares.
-struct Candidate {
-  BatchChoice choice;
-  BatchSize capped = 0;
-  double ceiling = 0;  // of its goodput, but for rounding
-};
-
 }  // namespace
 
 double gain_of(const GradientStats& gradient, double batch, double initial) {
@@ -85,29 +79,16 @@ double Goodput::efficiency(double batch) const {
   return gain_of(gradient, batch, limits.initial) / (batch / limits.initial);
 }
 
-Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
-  Best best;
-  if (!limits.known() || replicas < 1 || nodes < 1) return best;
+std::vector<BatchCandidate> batch_candidates(const BatchLimits& limits, GpuCount replicas) {
+  std::vector<BatchCandidate> candidates;
+  if (!limits.known() || replicas < 1) return candidates;
   const double smallest = std::max<double>(limits.initial, static_cast<double>(limits.local_min) * replicas);
-  if (smallest > limits.largest) return best;
-  const Speed speed(params, nodes, replicas);
+  if (smallest > limits.largest) return candidates;
+  candidates.reserve(kCandidates);
   // 50 multiplications drift by some 1e-14, far below the slack of round_up().
   const double ratio = std::pow(limits.largest / smallest, 1.0 / (kCandidates - 1));
   double batch = smallest;
   BatchChoice last;
-  // goodput = initial batch x gain / time of a step, and gain = s (var + sqr) / (var + s sqr).
-  const bool plain = gradient.var >= 0 && gradient.sqr >= 0 && gradient.var + gradient.sqr > 0;
-  const auto ceiling = [&](const BatchChoice& choice) {
-    const auto whole = static_cast<double>(global_batch(replicas, choice));
-    const double below = (gradient.var * limits.initial + gradient.sqr * whole) * speed.floor(choice);
-    return plain && below > 0 ? limits.initial * (gradient.var + gradient.sqr) * whole / below
-                              : std::numeric_limits<double>::infinity();
-  };
-  std::array<Candidate, kCandidates> candidates;
-  int count = 0;
-  int highest = 0;
-  std::int32_t cap_for = -1;  // micro-steps of `cap`
-  std::int64_t cap = 0;
   for (int i = 0; i < kCandidates; ++i, batch *= ratio) {
     if (i == kCandidates - 1) batch = limits.largest;
     const double local = batch / replicas;
@@ -117,27 +98,41 @@ Best Goodput::best(std::int32_t nodes, GpuCount replicas) const {
     if (choice == last) continue;
     last = choice;
     if (choice.atomic < limits.local_min || choice.atomic > limits.local_max) continue;
-    if (choice.accumulation != cap_for) {
-      cap = atomic_cap(limits, replicas, choice.accumulation);
-      cap_for = choice.accumulation;
-    }
-    const auto capped = std::min<std::int64_t>(choice.atomic, cap);
-    if (capped < limits.local_min) continue;
-    candidates[count] = {choice, static_cast<BatchSize>(capped), ceiling(choice)};
-    if (candidates[count].ceiling > candidates[highest].ceiling) highest = count;
-    ++count;
+    const auto capped = std::min<std::int64_t>(choice.atomic, atomic_cap(limits, replicas, choice.accumulation));
+    if (capped >= limits.local_min) candidates.push_back({choice, static_cast<BatchSize>(capped)});
   }
-  const auto goodput = [&](const Candidate& candidate) {
+  return candidates;
+}
+
+Best Goodput::best(std::int32_t nodes, GpuCount replicas, std::span<const BatchCandidate> candidates) const {
+  Best best;
+  if (nodes < 1 || candidates.empty()) return best;
+  const Speed speed(params, nodes, replicas);
+  // goodput = initial batch x gain / time of a step, and gain = s (var + sqr) / (var + s sqr).
+  const bool plain = gradient.var >= 0 && gradient.sqr >= 0 && gradient.var + gradient.sqr > 0;
+  const double numerator = limits.initial * (gradient.var + gradient.sqr);
+  const auto ceiling = [&](const BatchChoice& choice) {
+    const auto whole = static_cast<double>(global_batch(replicas, choice));
+    const double below = (gradient.var * limits.initial + gradient.sqr * whole) * speed.floor(choice);
+    return plain && below > 0 ? numerator * whole / below : std::numeric_limits<double>::infinity();
+  };
+  const auto goodput = [&](const BatchCandidate& candidate) {
     return speed(candidate.choice) * efficiency(static_cast<double>(global_batch(replicas, candidate.choice)));
   };
   // Most ceilings are below the goodput of the candidate with the highest one: their powers need not be computed.
   constexpr double kRounding = 1 + 1e-9;
-  const double enough = count > 0 ? goodput(candidates[highest]) : 0;
-  for (int i = 0; i < count; ++i) {
-    const Candidate& candidate = candidates[i];
-    if (candidate.ceiling * kRounding < std::max(enough, best.goodput)) continue;
-    const double value = goodput(candidate);
-    if (value > best.goodput) best = {value, {candidate.capped, candidate.choice.accumulation}};
+  std::array<double, kCandidates> ceilings;
+  EBB_CHECK(candidates.size() <= ceilings.size());
+  std::size_t highest = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    ceilings[i] = ceiling(candidates[i].choice) * kRounding;
+    if (ceilings[i] > ceilings[highest]) highest = i;
+  }
+  const double enough = goodput(candidates[highest]);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (ceilings[i] < std::max(enough, best.goodput)) continue;
+    const double value = i == highest ? enough : goodput(candidates[i]);
+    if (value > best.goodput) best = {value, {candidates[i].capped, candidates[i].choice.accumulation}};
   }
   return best;
 }

@@ -12,6 +12,7 @@
 /// Times in seconds. Pure functions. Source: Qiao et al., OSDI 2021, and its artifact.
 
 #include <span>
+#include <vector>
 
 #include "ebb/base/units.h"
 #include "ebb/model/training.h"
@@ -48,6 +49,16 @@ inline std::int64_t global_batch(GpuCount replicas, const BatchChoice& choice) {
 /// takes 1e-8 off. `target` >= 1. If no local batch is legal the nearest one is given.
 BatchChoice batch_for_target(const BatchLimits& limits, GpuCount replicas, double target);
 
+/// One way to spread a global batch.
+struct BatchCandidate {
+  BatchChoice choice;    ///< what its goodput is computed from
+  BatchSize capped = 0;  ///< the atomic batch to use: cut so that the largest global batch holds
+};
+
+/// The legal ones of 50 geometrically spaced global batches (Pollux's `optimize`), by increasing batch, each choice
+/// once. They depend on nothing that a job learns: jobs with the same limits may share them. 1 us.
+std::vector<BatchCandidate> batch_candidates(const BatchLimits& limits, GpuCount replicas);
+
 struct Best {
   double goodput = 0;  ///< samples/s at the efficiency of the initial batch; 0 if no batch is legal
   BatchChoice batch;
@@ -63,10 +74,13 @@ struct Goodput {
   double operator()(std::int32_t nodes, GpuCount replicas, const BatchChoice& choice) const {
     return throughput(nodes, replicas, choice) * efficiency(static_cast<double>(global_batch(replicas, choice)));
   }
-  /// The best of 50 geometrically spaced global batches (Pollux's `optimize`), the smallest of equals. Rounding up to
+  /// The best of the candidates, which are those of `limits` and `replicas`; the smallest of equals. Rounding up to
   /// whole samples a GPU may pass the largest global batch: as in Pollux the goodput is that of the candidate, and only
-  /// the batch is cut. 3 us.
-  Best best(std::int32_t nodes, GpuCount replicas) const;
+  /// the batch is cut. 0.3 us.
+  Best best(std::int32_t nodes, GpuCount replicas, std::span<const BatchCandidate> candidates) const;
+  Best best(std::int32_t nodes, GpuCount replicas) const {
+    return best(nodes, replicas, batch_candidates(limits, replicas));
+  }
 };
 
 /// gain of a global batch against the initial one.

@@ -8,6 +8,8 @@ namespace {
 
 /// The work of a job of which nothing is known yet, seconds on one GPU: only its order against others matters.
 constexpr double kUnknownSeconds = 3600;
+/// Lists of batches that are kept, 600 bytes each.
+constexpr std::size_t kBatchesKept = 4096;
 
 }  // namespace
 
@@ -70,7 +72,7 @@ double Estimator::goodput(const State& state, JobId job, std::int32_t nodes, Gpu
   return cached_goodput(entry(state, job), state.job(job), nodes, gpus);
 }
 
-double Estimator::cached_goodput(Entry& entry, const JobState& job, std::int32_t nodes, GpuCount gpus) const {
+double Estimator::cached_goodput(Entry& entry, const JobState& job, std::int32_t nodes, GpuCount gpus) {
   if (nodes == packed_nodes(gpus)) {
     const auto at = static_cast<std::size_t>(gpus);
     if (entry.packed.size() <= at) entry.packed.resize(at + 1, -1);
@@ -82,7 +84,7 @@ double Estimator::cached_goodput(Entry& entry, const JobState& job, std::int32_t
   return entry.spread[key] = compute_goodput(job, nodes, gpus);
 }
 
-double Estimator::compute_goodput(const JobState& job, std::int32_t nodes, GpuCount gpus) const {
+double Estimator::compute_goodput(const JobState& job, std::int32_t nodes, GpuCount gpus) {
   const JobSpec& spec = job.spec;
   if (!spec.batch.known()) return gpus;
   const GradientStats gradient = job.report ? job.report->gradient : GradientStats{};
@@ -109,8 +111,18 @@ double Estimator::compute_goodput(const JobState& job, std::int32_t nodes, GpuCo
   }
   if (!job.report || !job.report->throughput) return gpus;
   const perf::Goodput model{*job.report->throughput, gradient, spec.batch};
-  if (options_.adapt_batch || spec.batch_size == 0) return model.best(nodes, gpus).goodput;
+  if (options_.adapt_batch || spec.batch_size == 0) {
+    return model.best(nodes, gpus, batches(spec.batch, gpus)).goodput;
+  }
   return model.throughput(nodes, gpus, perf::batch_for_target(spec.batch, gpus, spec.batch_size));
+}
+
+// Jobs of one application share them.
+const std::vector<perf::BatchCandidate>& Estimator::batches(const BatchLimits& limits, GpuCount gpus) {
+  const std::tuple key(limits.initial, limits.largest, limits.local_min, limits.local_max, gpus);
+  if (const auto known = batches_.find(key); known != batches_.end()) return known->second;
+  if (batches_.size() >= kBatchesKept) batches_.clear();
+  return batches_[key] = perf::batch_candidates(limits, gpus);
 }
 
 double Estimator::step_s(const State& state, JobId job, GpuCount gpus) {

@@ -10,7 +10,9 @@
 /// Sizes are counts of GPUs; layouts are packed (as few nodes as possible) unless a number of nodes is given. Times in
 /// seconds. Answers are cached until the job reports again. Belongs to one Scheduler: not thread-safe.
 
+#include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -72,8 +74,9 @@ class Estimator {
   };
 
   Entry& entry(const State& state, JobId job);
-  double cached_goodput(Entry& entry, const JobState& job, std::int32_t nodes, GpuCount gpus) const;
-  double compute_goodput(const JobState& job, std::int32_t nodes, GpuCount gpus) const;
+  double cached_goodput(Entry& entry, const JobState& job, std::int32_t nodes, GpuCount gpus);
+  double compute_goodput(const JobState& job, std::int32_t nodes, GpuCount gpus);
+  const std::vector<perf::BatchCandidate>& batches(const BatchLimits& limits, GpuCount gpus);
   std::pair<double, double> compute_step(const JobState& job, GpuCount gpus) const;
   const perf::Profile* truth(const JobState& job) const;
   std::vector<GpuCount> layout(std::int32_t nodes, GpuCount gpus) const;
@@ -84,6 +87,8 @@ class Estimator {
   GpuCount fair_gpus_ = 1;
   std::int32_t fair_nodes_ = 1;
   std::vector<Entry> entries_;  // by job; those of finished jobs are empty
+  std::map<std::tuple<BatchSize, BatchSize, BatchSize, BatchSize, GpuCount>, std::vector<perf::BatchCandidate>>
+      batches_;  // by limits and GPUs
 };
 
 }  // namespace ebb::sched

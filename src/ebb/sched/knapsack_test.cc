@@ -105,6 +105,47 @@ TEST(Knapsack, IsExactWhereEverythingIsTied) {
   EXPECT_EQ(solve_group_knapsack(groups, 6000), by_the_book(groups, 6000));
 }
 
+// Concave in steps of one or several units, few of them different: where optima abound and only the rule among equals
+// tells which one it is. Values are eighths, so that sums are exact in any order.
+KnapsackGroup any_concave(Random& random) {
+  const std::size_t step = 1 + random.below(3);
+  KnapsackGroup group;
+  group.value.assign(step * (1 + random.below(12)), kNever);
+  double value = 0;
+  double gain = static_cast<double>(1 + random.below(8));
+  const double fall = static_cast<double>(random.below(3)) / 8;
+  for (std::size_t w = step; w <= group.value.size(); w += step) {
+    group.value[w - 1] = value += static_cast<double>(step) * gain;
+    gain = std::max(gain - fall, 0.0);
+  }
+  return group;
+}
+
+TEST(Knapsack, IsExactWhereGroupsAreAlike) {
+  Random random(5, "knapsack test");
+  for (int round = 0; round < 300; ++round) {
+    Groups kinds(1 + random.below(3));
+    for (KnapsackGroup& kind : kinds) {
+      kind = any_concave(random);
+      // The size that a job has counts more.
+      if (random.below(3) == 0) kind.value[random.below(kind.value.size())] += 0.5;
+    }
+    Groups groups(random.below(60));
+    for (KnapsackGroup& group : groups) group = kinds[random.below(kinds.size())];
+    const int capacity = static_cast<int>(random.below(400));
+    EXPECT_EQ(solve_group_knapsack(groups, capacity), by_the_book(groups, capacity)) << round;
+  }
+}
+
+// Multiples of 1/3 are tied but for rounding: the rule among equals holds as if they were not rounded.
+TEST(Knapsack, RoundingIsNoLoss) {
+  Groups groups(3);
+  for (KnapsackGroup& group : groups) {
+    for (int w = 1; w <= 64; ++w) group.value.push_back(w / 3.0);
+  }
+  EXPECT_EQ(solve_group_knapsack(groups, 100), (std::vector<int>{64, 35, 1}));
+}
+
 TEST(Knapsack, IsExactOnCurvesWithASpikeAtThePresentSize) {
   Random random(3, "knapsack test");
   for (const int capacity : {100, 400, 3000}) {

@@ -1,6 +1,7 @@
 #include "ebb/sched/reclaim.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "ebb/base/check.h"
 #include "ebb/sched/plan.h"
@@ -155,6 +156,7 @@ void GpuFinder::apply(const Step& step) {
     const GpuCount freed = share.gpus - (rest == step.rest.end() ? 0 : rest->gpus);
     nodes_[share.node].free += freed;
     nodes_[share.node].training -= freed;
+    nodes_[share.node].known.reset();
     if (rest == step.rest.end()) std::erase(nodes_[share.node].jobs, step.job);
   }
   job.allocation = step.rest;
@@ -162,45 +164,43 @@ void GpuFinder::apply(const Step& step) {
   job.changed = true;
 }
 
+GpuFinder::Loss GpuFinder::least_loss(NodeId n, GpuCount missing) {
+  const Node& node = nodes_[n];
+  if (missing > 1) return {missing, loss_of_all(n, missing), node.jobs.front()};
+  std::optional<Loss> least;
+  for (const std::size_t j : node.jobs) {
+    const double loss = loss_of(j, n);
+    if (!least || loss < least->loss) least = Loss{missing, loss, j};
+  }
+  return *least;
+}
+
 // The node where the sum of speed-ups falls least; ties go to the job that comes first, then to the lower node.
 std::optional<NodeId> GpuFinder::with_least_loss(GpuCount gpus) {
-  struct Best {
-    NodeId node = 0;
-    double loss = 0;
-    std::size_t job = 0;
-  };
-  std::optional<Best> best;
+  std::optional<std::tuple<double, std::size_t, NodeId>> best;
   for (const NodeId n : order_) {
-    const Node& node = nodes_[n];
-    if (node.jobs.empty() || node.free + asleep(node) + node.training < gpus) continue;
+    Node& node = nodes_[n];
+    if (node.jobs.empty()) continue;
     const GpuCount missing = gpus - node.free - asleep(node);
-    std::optional<Best> here;
-    if (missing == 1) {
-      for (const std::size_t j : node.jobs) {
-        const double loss = loss_of(j, n);
-        if (!here || loss < here->loss) here = Best{n, loss, j};
-      }
-    } else {
-      here = Best{n, loss_until(n, gpus - asleep(node)), node.jobs.front()};
-    }
-    if (!best || here->loss < best->loss || (here->loss == best->loss && here->job < best->job) ||
-        (here->loss == best->loss && here->job == best->job && n < best->node)) {
-      best = here;
-    }
+    if (missing > node.training) continue;
+    if (!node.known || node.known->missing != missing) node.known = least_loss(n, missing);
+    const std::tuple here(node.known->loss, node.known->job, n);
+    if (!best || here < *best) best = here;
   }
   if (!best) return std::nullopt;
-  evict(best->node, gpus);
-  reduce_until(best->node, gpus);
-  return best->node;
+  const NodeId node = std::get<NodeId>(*best);
+  evict(node, gpus);
+  reduce_until(node, gpus);
+  return node;
 }
 
 // What reduce_until() would cost: the same steps on copies of the jobs there.
-double GpuFinder::loss_until(NodeId n, GpuCount gpus) {
+double GpuFinder::loss_of_all(NodeId n, GpuCount missing) {
   std::vector<Job> jobs;
   for (const std::size_t j : nodes_[n].jobs) jobs.push_back(jobs_[j]);
   const auto is_here = [&](const NodeShare& share) { return share.node == n; };
   double loss = 0;
-  for (GpuCount free = nodes_[n].free; free < gpus;) {
+  while (missing > 0) {
     std::optional<Step> best;
     for (std::size_t k = 0; k < jobs.size(); ++k) {
       if (std::none_of(jobs[k].allocation.begin(), jobs[k].allocation.end(), is_here)) continue;
@@ -209,7 +209,7 @@ double GpuFinder::loss_until(NodeId n, GpuCount gpus) {
     }
     EBB_CHECK(best.has_value());
     loss += best->loss;
-    free += best->freed_here;
+    missing -= best->freed_here;
     jobs[best->job].value -= best->loss;
     jobs[best->job].allocation = std::move(best->rest);
   }

@@ -5,8 +5,9 @@
 /// replicas of one step may take GPUs of the same job.
 ///
 /// Taking from training goes by reduction steps: an elastic job to its next smaller legal size; a job at its smallest,
-/// or a rigid gang, only as a whole, and then all that it frees is offered at once. Cost of one replica: one estimate
-/// for each (job, node) pair of training, cached by the estimator.
+/// or a rigid gang, only as a whole, and then all that it frees is offered at once. Cost of the first replica: one
+/// estimate for each (job, node) pair of training, cached by the estimator. What a node would lose is kept until one of
+/// its jobs changes, so that each further replica costs a look at every node.
 
 #include <optional>
 #include <vector>
@@ -33,12 +34,19 @@ class GpuFinder {
     bool shrinkable = false;
     double value = 0;  // speed-up of `allocation`
   };
+  /// What it costs to take so many GPUs from the training of a node.
+  struct Loss {
+    GpuCount missing = 0;
+    double loss = 0;
+    std::size_t job = 0;  // the one that comes first among those that may lose them
+  };
   struct Node {
     bool serves = false;
     GpuCount free = 0;
     GpuCount training = 0;
     std::vector<ReplicaId> sleepers;
     std::vector<std::size_t> jobs;  // indices of jobs_ on it, in order of jobs_
+    std::optional<Loss> known;      // as long as none of `jobs` changes
   };
   /// One reduction of a job: what remains of it, and what that costs.
   struct Step {
@@ -54,7 +62,8 @@ class GpuFinder {
   Step reduce(std::size_t job, NodeId node) { return reduce(jobs_[job], job, node); }
   Step reduce(const Job& job, std::size_t index, NodeId node);
   double loss_of(std::size_t job, NodeId node);
-  double loss_until(NodeId node, GpuCount gpus);
+  double loss_of_all(NodeId node, GpuCount missing);
+  Loss least_loss(NodeId node, GpuCount missing);
   void apply(const Step& step);
   std::optional<NodeId> with_least_loss(GpuCount gpus);
   std::optional<NodeId> whole_node(GpuCount gpus);

@@ -133,6 +133,20 @@ TEST(Reclaim, EqualLossesGoToTheJobThatAttainedLeast) {
   EXPECT_EQ(only<Resize>(decisions), (one_resize(1, {{1, 1}})));
 }
 
+TEST(Reclaim, AJobThatGaveUpGpusCountsAnewOnAllItsNodes) {
+  // Job 0 is at its smallest size after the first replica: on node 1 job 2 is then the cheapest, and job 1 comes first.
+  ClusterSpec cluster;
+  add_nodes(cluster, 1, 2);
+  add_nodes(cluster, 1, 4);
+  add_nodes(cluster, 1, 3);
+  TestRun run = start({.cluster = cluster,
+                       .jobs = {elastic_job(100, 2, 4), elastic_job(100, 1, 4), elastic_job(100, 1, 4)},
+                       .places = {{0, {{0, 2}, {1, 1}}}, {1, {{2, 3}}}, {2, {{1, 3}}}}});
+  arrive(run, 2, 10);
+  EXPECT_EQ(run.sizes(), (std::vector<GpuCount>{2, 2, 3, 0, 0}));
+  EXPECT_EQ(replica_nodes(run.state()), (std::vector<NodeId>{0, 2}));
+}
+
 TEST(Reclaim, CountsTheNodesThatAJobIsLeftOn) {
   // Across nodes a step is slow: four GPUs on one node are worth more than three there and one elsewhere.
   ClusterSpec cluster;
