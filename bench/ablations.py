@@ -5,7 +5,8 @@ usage: ablations.py [WORKLOADS]   (default 4: workloads 1 to 4 of testdata/pollu
 
 Beside them a service on the second half of the nodes whose demand follows a sine over the day, 5 to 95 % of that half.
 Base: pooled, least-loss reclaim, full restarts, learned estimates, batch sizes as asked. Each other column changes one
-switch; the last one changes all that help. Mean training JCT over the workloads; then its change against the base.
+switch, the last two change resize cost and batch sizes together. Mean training JCT over the workloads and the least share of
+requests in target over all runs of the policy; then the change of the mean against the base.
 """
 
 import math
@@ -14,9 +15,8 @@ import statistics
 import sys
 import tempfile
 
-from ebb_runs import ROOT, run_all
+from ebb_runs import ROOT, policies, run_all
 
-POLICIES = ["fifo", "backfill", "srtf", "tiresias", "drf", "optimus", "afs", "lyra", "pollux", "deepboot"]
 BASE = {"--lending": "pooled", "--resize-cost": "restart", "adapt_batch": "off", "oracle": "false"}
 SWITCHES = {
     "no lending": {"--lending": "none"},
@@ -62,7 +62,7 @@ def main() -> None:
         services = write_services(pathlib.Path(folder))
         print("| policy | base, s | in target |", " | ".join(SWITCHES), "|")
         print("|---" * (len(SWITCHES) + 3) + "|")
-        for policy in POLICIES:
+        for policy in policies():
             cells = []
             cases = [{}, *SWITCHES.values()]
             runs = [arguments(policy, w, services, {**BASE, **case}) for case in cases for w in workloads]

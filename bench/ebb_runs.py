@@ -38,6 +38,12 @@ def run(arguments: list[str]) -> dict:
     return figures
 
 
+def policies() -> list[str]:
+    """The names of all policies."""
+    listed = subprocess.run([str(EBB), "policies", "--json"], check=True, capture_output=True, text=True).stdout
+    return [policy["name"] for policy in json.loads(listed)["policies"]]
+
+
 def run_all(runs: list[list[str]], jobs: int | None = None) -> list[dict]:
     """The figures of many runs, in order."""
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:

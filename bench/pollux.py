@@ -51,20 +51,28 @@ def pollux(seeds: int) -> None:
 
 
 def sensitivity(seeds: int) -> None:
-    base = statistics.fmean(mean_over_workloads("1.0", s)[0] for s in range(1, seeds + 1))
-    print(f"60 s, avoidance on: {base:.0f} s (published 2751)")
+    def ours(*more: str) -> float:
+        return statistics.fmean(mean_over_workloads("1.0", seed, *more)[0] for seed in range(1, seeds + 1))
+
+    base, published_base = ours(), statistics.fmean(published("results-period", "pollux-1m"))
+    print(f"60 s, avoidance on: {base:.0f} s (published {published_base:.0f})")
+    no_avoidance = ["--set", "avoid_interference=false"]
     cases = [
-        ("round 30 s", 2729, ["--round", "30s"]),
-        ("round 2 min", 2806, ["--round", "120s"]),
-        ("round 4 min", 2969, ["--round", "240s"]),
-        ("round 8 min", 3354, ["--round", "480s"]),
-        ("avoidance off", 2758, ["--set", "avoid_interference=false"]),
-        ("avoidance off, 25 % slowdown", 3177, ["--set", "avoid_interference=false", "--set", "interference=0.25"]),
-        ("avoidance off, 50 % slowdown", 3903, ["--set", "avoid_interference=false", "--set", "interference=0.5"]),
+        ("round 30 s", ("results-period", "pollux-30s"), ["--round", "30s"]),
+        ("round 2 min", ("results-period", "pollux-2m"), ["--round", "120s"]),
+        ("round 4 min", ("results-period", "pollux-4m"), ["--round", "240s"]),
+        ("round 8 min", ("results-period", "pollux-8m"), ["--round", "480s"]),
+        ("avoidance off", ("results-inter", "noavoid"), no_avoidance),
+        ("avoidance off, 25 % slowdown", ("results-inter", "inter25"), [*no_avoidance, "--set", "interference=0.25"]),
+        ("avoidance off, 50 % slowdown", ("results-inter", "inter50"), [*no_avoidance, "--set", "interference=0.5"]),
     ]
-    for name, want, more in cases:
-        mean = statistics.fmean(mean_over_workloads("1.0", s, *more)[0] for s in range(1, seeds + 1))
-        print(f"{name}: {mean:.0f} s (published {want}), {mean / base - 1:+.1%} (published {want / 2751 - 1:+.1%})", flush=True)
+    for name, result, more in cases:
+        mean, want = ours(*more), statistics.fmean(published(*result))
+        print(
+            f"{name}: {mean:.0f} s (published {want:.0f}), {mean / base - 1:+.1%} "
+            f"(published {want / published_base - 1:+.1%})",
+            flush=True,
+        )
 
 
 def main() -> None:

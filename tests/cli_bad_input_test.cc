@@ -58,6 +58,8 @@ TEST_F(CliBadInput, Durations) {
   expect_bad_flag({"--resize-cost", "30 seconds"}, {"--resize-cost", "'30 seconds' is no cost of a resize", "30s"});
   expect_bad_flag({"--resize-cost=-1s"}, {"--resize-cost", "'-1s' is no cost of a resize"});
   expect_bad_flag({"--time", "seconds", "--resize-cost", "1.5s"}, {"--resize-cost 1.5 s", "whole seconds"});
+  expect_bad_flag({"--time", "polled", "--round", "60s", "--resize-cost", "1.5s"},
+                  {"--resize-cost 1.5 s: with --time polled", "whole seconds"});
   expect_bad_flag({"--time", "seconds", "--round", "500ms"}, {"--round 0.5 s", "whole seconds"});
 }
 

@@ -32,6 +32,18 @@ class CliSimLending : public CliTest {
   }
 };
 
+TEST_F(CliSimLending, HelpSaysItsOwnDefaults) {
+  const std::string lending = ebb({"sim", "lending", "--help"}).out;
+  for (const char* words :
+       {"(default: deepboot)", "(default: pooled)", "(default: 60s)", "(default: stop-free)", "if not set, drain=2s"}) {
+    EXPECT_THAT(lending, HasSubstr(words));
+  }
+  const std::string run = ebb({"sim", "run", "--help"}).out;
+  for (const char* words : {"(default: backfill)", "(default: none)", "(default: at every event)", "(default: 0)"}) {
+    EXPECT_THAT(run, HasSubstr(words));
+  }
+}
+
 TEST_F(CliSimLending, JsonHasEveryDocumentedKey) {
   const auto json = json_of();
   std::vector<std::string> keys;

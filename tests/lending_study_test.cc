@@ -35,6 +35,7 @@ class LendingStudyTest : public ::testing::Test {
  protected:
   LendingStudyTest() {
     common_.policy = "fifo";
+    common_.check_invariants = true;
     trace_.jobs.push_back(job_of("a", 1000));
     serve({{Time(), 0}, {Time(hours(12)), 1}});
     options_.loads = {2};

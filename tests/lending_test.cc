@@ -16,7 +16,10 @@ using ::testing::HasSubstr;
 
 class LendingTest : public ::testing::Test {
  protected:
-  LendingTest() { options_.policy = "fifo"; }
+  LendingTest() {
+    options_.policy = "fifo";
+    options_.check_invariants = true;
+  }
 
   void add(int submit, int run, JobKind kind, const std::string& application = "") {
     JobSpec job;
@@ -43,9 +46,7 @@ class LendingTest : public ::testing::Test {
   void set(const char* key, const char* value) { options_.set.emplace_back(key, value); }
 
   sim::SimResult run(const std::string& cluster = "2x1") const {
-    sim::SimHooks hooks;
-    hooks.after_step = [](const sched::State& state, Time) { return sched::check_invariants(state); };
-    auto result = sim::simulate(spec::parse_cluster(cluster).value(), workload_, options_, policies::all(), hooks);
+    auto result = sim::simulate(spec::parse_cluster(cluster).value(), workload_, options_, policies::all());
     EXPECT_TRUE(result) << result.error().message;
     return result.value_or(sim::SimResult());
   }
@@ -260,6 +261,15 @@ TEST_F(LendingTest, AServiceThatNeedsMoreThanThereIs) {
   EXPECT_THAT(result.summary.warnings[0], HasSubstr("for 100 s: up to 2 GPUs where there were 1"));
   EXPECT_NEAR(result.summary.inference.requests, 1300, 1e-9);
   EXPECT_NEAR(result.summary.inference.in_target_share, 100.0 / 1300, 0.001);  // one replica cannot keep up
+}
+
+// 10 requests are in service at a time, so it takes more than 10 replicas; the scheduler is asked for 4, twice the
+// cluster.
+TEST_F(LendingTest, TheNeedIsNotThatOfTheCluster) {
+  service({{0, 100}, {100, 0}});
+  const auto result = run();
+  ASSERT_EQ(result.summary.warnings.size(), 1U);
+  EXPECT_THAT(result.summary.warnings[0], HasSubstr("for 100 s: at its peak at least 11 GPUs where there were 1"));
 }
 
 TEST_F(LendingTest, ServicesPushTrainingAsideAndGiveBack) {

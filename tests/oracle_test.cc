@@ -348,6 +348,7 @@ void compare(std::uint64_t seed, const OracleCase& c, const std::vector<NaiveJob
     workload.jobs.push_back(spec);
   }
   sim::SimOptions options;
+  options.check_invariants = true;
   options.policy = policy;
   options.set = set;
   options.time = spec::TimeModel::seconds;

@@ -90,6 +90,7 @@ class Maker {
     set_some(sched::Registry::common_options());
     set_some(sim::sim_options());
     options.skip_impossible = true;
+    options.check_invariants = true;
     if (one_in(3)) options.round = seconds(1 + random_.below(60));
     if (one_in(3)) {
       options.time = options.round && one_in(2) ? spec::TimeModel::polled : spec::TimeModel::seconds;

@@ -7,7 +7,7 @@
 
 #include "ebb/base/files.h"
 #include "ebb/policies/all.h"
-#include "ebb/sim/simulator.h"
+#include "ebb/sim/scenario_options.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/spec/scenario.h"
 #include "ebb/trace/workload.h"
@@ -54,12 +54,8 @@ class PolluxReference : public ::testing::TestWithParam<PublishedRun> {
   sim::SimOptions preset() const {
     const auto preset =
         spec::read_scenario(fmt::format("{}/scenarios/reference/pollux-{}.yaml", EBB_SOURCE_DIR, run_.policy)).value();
-    sim::SimOptions options;
-    options.policy = preset.policy.value();
-    options.set = preset.options;
-    options.time = preset.time.value();
-    options.round = preset.round.value();
-    options.resize_cost = perf::ResizeCost::parse(preset.resize_cost.value()).value();
+    sim::SimOptions options = sim::options_of(preset).value();
+    options.check_invariants = true;
     return options;
   }
 };

@@ -7,7 +7,7 @@
 #include "ebb/base/files.h"
 #include "ebb/policies/all.h"
 #include "ebb/sched/state.h"
-#include "ebb/sim/simulator.h"
+#include "ebb/sim/scenario_options.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/spec/scenario.h"
 #include "ebb/trace/workload.h"
@@ -62,11 +62,8 @@ TEST_P(Reference, EveryJobEndsAtTheSameSecond) {
   const auto expected = read_expected(folder + "expected/" + run.expected);
   const auto preset =
       spec::read_scenario(fmt::format("{}/scenarios/reference/{}.yaml", EBB_SOURCE_DIR, run.preset)).value();
-  sim::SimOptions options;
-  options.policy = preset.policy.value();
-  options.set = preset.options;
-  options.time = preset.time.value();
-  options.resize_cost = perf::ResizeCost::parse(preset.resize_cost.value()).value();
+  sim::SimOptions options = sim::options_of(preset).value();
+  options.check_invariants = true;
   const auto result = sim::simulate(spec::parse_cluster(run.cluster).value(), workload, options, policies::all());
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_EQ(result->jobs.size(), expected.size());

@@ -412,7 +412,8 @@
     byId("jobs-hint").textContent = rows.length > 0
       ? "A line for each training job in order of submission: thin where it waits, in a stronger colour the more GPUs " +
         "it is on. Point at it to read it."
-      : "Drawn for runs of up to 400 training jobs with up to 20,000 changes of their GPUs; these have more.";
+      : `Drawn for runs of up to ${f.number(data.history_limits.jobs)} training jobs with up to ` +
+        `${f.number(data.history_limits.spans)} changes of their GPUs; these have more.`;
     drawGantt();
   }
 

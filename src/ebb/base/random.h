@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <random>
 #include <string_view>
 
@@ -28,6 +29,12 @@ class Random {
 
   /// Exponential with the given mean.
   double exponential(double mean) { return -mean * std::log1p(-uniform()); }
+
+  /// Standard normal, by two uniform draws (Box and Muller).
+  double normal() {
+    const double radius = std::sqrt(exponential(2));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
 
  private:
   // FNV-1a over the stream's name, then SplitMix64's finaliser.

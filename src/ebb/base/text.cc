@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ebb/base/units.h"
+
 namespace ebb {
 
 std::string printable(std::string_view text) {
@@ -20,6 +22,17 @@ std::string printable(std::string_view text) {
     }
   }
   return safe;
+}
+
+std::string human_seconds(double seconds) {
+  const auto duration = duration_from_seconds(seconds);
+  return duration ? format_human(*duration) : fmt::format("{:.0f} s", seconds);
+}
+
+std::string with_commas(std::uint64_t number) {
+  std::string text = fmt::format("{}", number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
 }
 
 }  // namespace ebb

@@ -15,5 +15,15 @@ TEST(Printable, WritesControlCharactersOut) {
   EXPECT_EQ(printable("\xc2"), "\xc2");
 }
 
+TEST(Text, FiguresForPeople) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1'000), "1,000");
+  EXPECT_EQ(with_commas(1'234'567), "1,234,567");
+  EXPECT_EQ(human_seconds(90), "90.0 s");
+  EXPECT_EQ(human_seconds(7500), "2h 05m");
+  EXPECT_EQ(human_seconds(1e12), "1000000000000 s");
+}
+
 }  // namespace
 }  // namespace ebb

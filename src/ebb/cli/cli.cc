@@ -56,8 +56,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams) {
-  Context context{registry, streams, command_line_of(args)};
+int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams,
+        bool check_invariants) {
+  Context context{registry, streams, command_line_of(args), check_invariants};
 
   CLI::App app(
       "ebb: one shared pool of GPUs for training and serving. This version simulates: replay your own trace of jobs.",

@@ -20,7 +20,9 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;    ///< ran, but did not end well: a stalled run, an expectation not met, a defect
 inline constexpr int kExitBadInput = 2;  ///< wrong usage, bad files, places that cannot be written
 
-/// Runs `ebb ARGS...` (without the program's name) and returns its exit code.
-int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams);
+/// Runs `ebb ARGS...` (without the program's name) and returns its exit code. `check_invariants`: of every simulation,
+/// for tests (sim::SimOptions).
+int run(const std::vector<std::string>& args, const sched::Registry& registry, const Streams& streams,
+        bool check_invariants = false);
 
 }  // namespace ebb::cli

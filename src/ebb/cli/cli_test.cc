@@ -103,13 +103,6 @@ TEST(Text, TableAlignsColumns) {
   EXPECT_EQ(table({{"", "x"}, {"abc", "10"}, {"d", ""}}), "      x\nabc  10\nd\n");
 }
 
-TEST(Text, ThousandsAreSeparated) {
-  EXPECT_EQ(with_commas(0), "0");
-  EXPECT_EQ(with_commas(999), "999");
-  EXPECT_EQ(with_commas(1'000), "1,000");
-  EXPECT_EQ(with_commas(1'234'567), "1,234,567");
-}
-
 TEST(Text, ProgressIsSilentWhereThereIsNoTerminal) {
   std::FILE* stream = std::tmpfile();
   {

@@ -55,17 +55,4 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string human_seconds(double seconds) {
-  const auto duration = duration_from_seconds(seconds);
-  return duration ? format_human(*duration) : fmt::format("{:.0f} s", seconds);
-}
-
-std::string with_commas(std::uint64_t number) {
-  std::string text = fmt::format("{}", number);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
-    text.insert(static_cast<std::size_t>(at), ",");
-  }
-  return text;
-}
-
 }  // namespace ebb::cli

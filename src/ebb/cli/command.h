@@ -23,6 +23,7 @@ struct Context {
   const sched::Registry& registry;
   Streams streams;
   std::string command_line;  ///< as typed, for reports and run.json
+  bool check_invariants = false;
   int exit_code = kExitOk;
 
   void print(const std::string& text) const { std::fputs(printable(text).c_str(), streams.out); }
@@ -59,9 +60,5 @@ class Progress {
 
 /// Columns of text: the first left, the others right aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows);
-/// A figure in seconds for people; see format_human().
-std::string human_seconds(double seconds);
-/// "1,234,567".
-std::string with_commas(std::uint64_t number);
 
 }  // namespace ebb::cli

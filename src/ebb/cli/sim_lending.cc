@@ -219,7 +219,10 @@ void add_sim_lending(CLI::App& sim, Context& context) {
   flags->common.defaults.lending = "pooled";
   flags->common.defaults.set = {"drain=2s"};
   flags->common.add_to(*command);
-  command->add_option("--policy", flags->policy, "See 'ebb policies' (default: deepboot)")->check(not_empty());
+  command
+      ->add_option("--policy", flags->policy,
+                   fmt::format("See 'ebb policies' (default: {})", flags->common.defaults.policy))
+      ->check(not_empty());
   command
       ->add_option("--series", flags->series,
                    "How demand goes over the day: a table start_s,value (default: a built-in day)")

@@ -130,8 +130,12 @@ void add_sim_run(CLI::App& sim, Context& context) {
   CLI::App* command = sim.add_subcommand("run", "Replay a trace of jobs under one policy");
   auto flags = std::make_shared<RunFlags>();
   flags->common.add_to(*command);
-  command->add_option("--policy", flags->policy, "See 'ebb policies' (default: backfill)")->check(not_empty());
-  command->add_option("--seed", flags->common.seed, "For random faults (default 1)")->check(whole_number());
+  command
+      ->add_option("--policy", flags->policy, fmt::format("See 'ebb policies' (default: {})", sim::SimOptions().policy))
+      ->check(not_empty());
+  command
+      ->add_option("--seed", flags->common.seed, "Of random draws: faults, measure_noise, reclaim=random (default 1)")
+      ->check(whole_number());
   command->callback([flags, &context] { context.finish(run_one(*flags, context)); });
 }
 

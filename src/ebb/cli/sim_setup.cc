@@ -7,6 +7,7 @@
 
 #include "ebb/base/embedded.h"
 #include "ebb/cli/validators.h"
+#include "ebb/sim/scenario_options.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/spec/services.h"
 #include "ebb/trace/rates.h"
@@ -52,52 +53,56 @@ Result<spec::Scenario> read_base(const SimFlags& flags) {
   return spec::Scenario();
 }
 
-Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& policy, const spec::Scenario& base) {
-  sim::SimOptions options;
-  if (!flags.defaults.policy.empty()) options.policy = flags.defaults.policy;
-  if (base.policy) options.policy = *base.policy;
-  // Options belong to their policy: another policy on the command line starts from its own defaults.
-  if (policy.empty() || policy == base.policy) options.set = base.options;
-  if (!policy.empty()) options.policy = policy;
+// Options of the policy and the simulator: those of the scenario, of --set, and defaults for what neither says.
+Result<void> overlay_set(const SimFlags& flags, spec::Scenario& scenario) {
   for (const std::string& text : flags.set) {
     EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
-    options.set.push_back(std::move(assignment));
+    scenario.options.push_back(std::move(assignment));
   }
   for (const std::string& text : flags.defaults.set) {
     EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
-    const bool said = std::any_of(options.set.begin(), options.set.end(),
+    const bool said = std::any_of(scenario.options.begin(), scenario.options.end(),
                                   [&](const auto& given) { return given.first == assignment.first; });
-    if (!said) options.set.push_back(std::move(assignment));
+    if (!said) scenario.options.push_back(std::move(assignment));
   }
-  options.round = base.round;
-  const std::string round = flags.round.empty() && !base.round ? flags.defaults.round : flags.round;
+  return {};
+}
+
+// The scenario with what the flags say in its place, and the command's defaults where neither says anything.
+Result<spec::Scenario> overlay(const SimFlags& flags, const std::string& policy, spec::Scenario scenario) {
+  // Options belong to their policy: another policy on the command line starts from its own defaults.
+  if (!policy.empty() && policy != scenario.policy) scenario.options.clear();
+  if (!policy.empty()) scenario.policy = policy;
+  if (!scenario.policy && !flags.defaults.policy.empty()) scenario.policy = flags.defaults.policy;
+  EBB_RETURN_IF_ERROR(overlay_set(flags, scenario));
+  const std::string round = flags.round.empty() && !scenario.round ? flags.defaults.round : flags.round;
   if (!round.empty()) {
-    EBB_ASSIGN_OR_RETURN(options.round, named("--round", parse_duration(round)));
+    EBB_ASSIGN_OR_RETURN(scenario.round, named("--round", parse_duration(round)));
   }
-  const std::string cost =
-      !flags.resize_cost.empty() ? flags.resize_cost : base.resize_cost.value_or(flags.defaults.resize_cost);
-  EBB_ASSIGN_OR_RETURN(options.resize_cost, named("--resize-cost", perf::ResizeCost::parse(cost)));
-  const std::string lending = !flags.lending.empty() ? flags.lending
-                              : base.lending         ? to_string(*base.lending)
-                                                     : flags.defaults.lending;
-  EBB_ASSIGN_OR_RETURN(options.lending, named("--lending", parse_lending(lending)));
-  options.profiles_name = !flags.profiles.empty() ? flags.profiles : base.profiles.value_or("");
-  if (!options.profiles_name.empty()) {
-    EBB_ASSIGN_OR_RETURN(auto profiles, named("--profiles", perf::ProfileSet::read(options.profiles_name)));
-    options.profiles = std::make_shared<const perf::ProfileSet>(std::move(profiles));
+  if (!flags.resize_cost.empty()) {
+    EBB_RETURN_IF_ERROR(named("--resize-cost", perf::ResizeCost::parse(flags.resize_cost)));
+    scenario.resize_cost = flags.resize_cost;
   }
-  options.target_extra = base.target_extra.value_or(options.target_extra);
+  if (!scenario.resize_cost) scenario.resize_cost = flags.defaults.resize_cost;
+  if (!flags.lending.empty() || !scenario.lending) {
+    const std::string& lending = !flags.lending.empty() ? flags.lending : flags.defaults.lending;
+    EBB_ASSIGN_OR_RETURN(scenario.lending, named("--lending", parse_lending(lending)));
+  }
+  if (!flags.profiles.empty()) scenario.profiles = flags.profiles;
   if (!flags.target_extra.empty()) {
-    EBB_ASSIGN_OR_RETURN(options.target_extra, named("--target-extra", parse_duration(flags.target_extra)));
+    EBB_ASSIGN_OR_RETURN(scenario.target_extra, named("--target-extra", parse_duration(flags.target_extra)));
   }
-  options.time = base.time.value_or(spec::TimeModel::fractional);
-  if (!flags.time.empty()) {
-    for (const auto time : {spec::TimeModel::fractional, spec::TimeModel::seconds, spec::TimeModel::polled}) {
-      if (flags.time == to_string(time)) options.time = time;
-    }
+  for (const auto time : {spec::TimeModel::fractional, spec::TimeModel::seconds, spec::TimeModel::polled}) {
+    if (flags.time == to_string(time)) scenario.time = time;
   }
-  options.seed = flags.seed.value_or(base.seed.value_or(1));
-  options.faults = base.faults;
+  if (flags.seed) scenario.seed = flags.seed;
+  return scenario;
+}
+
+Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& policy, const spec::Scenario& base) {
+  EBB_ASSIGN_OR_RETURN(const spec::Scenario scenario, overlay(flags, policy, base));
+  // All the rest has been parsed.
+  EBB_ASSIGN_OR_RETURN(sim::SimOptions options, named("--profiles", sim::options_of(scenario)));
   options.skip_impossible = flags.skip_impossible;
   return options;
 }
@@ -123,17 +128,27 @@ void SimFlags::add_to(CLI::App& command) {
   command.add_flag("--skip-bad-rows", skip_bad_rows, "Leave out and count rows of the trace that cannot be read");
   command.add_flag("--skip-impossible", skip_impossible, "Leave out and count jobs that the cluster can never hold");
   command.add_option("--cluster", cluster, "Nodes x GPUs, for example 16x4 or 8x8:a100@training+4x4:t4@serving");
-  command.add_option("--set", set, "key=value: an option of the policy or the simulator (see 'ebb policies')")
+  command
+      .add_option("--set", set,
+                  "key=value: an option of the policy or the simulator (see 'ebb policies')" +
+                      (defaults.set.empty() ? "" : fmt::format("; if not set, {}", fmt::join(defaults.set, ", "))))
       ->allow_extra_args(false);
-  command.add_option("--round", round, "Decide only every so often, for example 60s (default: at every event)");
-  command.add_option("--resize-cost", resize_cost,
-                     "Time lost at each resume or changed placement: 30s, or by application restart, afe or stop-free");
+  command.add_option("--round", round,
+                     fmt::format("Decide only every so often, for example 60s (default: {})",
+                                 defaults.round.empty() ? "at every event" : defaults.round));
+  command.add_option(
+      "--resize-cost", resize_cost,
+      fmt::format("Time lost at each resume or changed placement: 30s, or by application restart, afe or "
+                  "stop-free (default: {})",
+                  defaults.resize_cost));
   command
       .add_option("--time", time,
                   "fractional (exact, default), seconds (whole seconds, as some simulators) or polled (seconds, and "
                   "training advances at rounds and events only)")
       ->check(CLI::IsMember({"fractional", "seconds", "polled"}));
-  command.add_option("--lending", lending, "none (default), pooled or partitioned: whether training uses serving GPUs");
+  command.add_option(
+      "--lending", lending,
+      fmt::format("none, pooled or partitioned: whether training uses serving GPUs (default: {})", defaults.lending));
   command.add_option("--services", services, "A services file (YAML): services with a demand of requests over time");
   command.add_option("--profiles", profiles, "Folder with one profile an application (default: built in)");
   command.add_option("--target-extra", target_extra,
@@ -152,6 +167,7 @@ Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, co
   SimSetup setup;
   EBB_ASSIGN_OR_RETURN(const spec::Scenario base, read_base(flags));
   EBB_ASSIGN_OR_RETURN(setup.options, make_options(flags, policy, base));
+  setup.options.check_invariants = context.check_invariants;
   setup.expect = base.expect;
   // Policy and options first: cheap to check, and no trace is read in vain.
   EBB_RETURN_IF_ERROR(context.registry.make(setup.options.policy, sim::policy_assignments(setup.options.set)));

@@ -1,6 +1,7 @@
 #pragma once
 
-/// For tests: the command line in-process with its output in strings, and a folder that is gone afterwards.
+/// For tests: the command line in-process, every simulated step checked, with its output in strings, and a folder that
+/// is gone afterwards.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -36,7 +37,7 @@ inline Outcome run_in_process(const std::vector<std::string>& args, const sched:
   std::FILE* out = std::tmpfile();
   std::FILE* err = std::tmpfile();
   Outcome outcome;
-  outcome.code = run(args, registry, {out, err});
+  outcome.code = run(args, registry, {out, err}, /*check_invariants=*/true);
   outcome.out = take_text(out);
   outcome.err = take_text(err);
   return outcome;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ebb/base/units.h"
@@ -12,6 +13,10 @@ namespace ebb {
 
 /// Index of a node in ClusterSpec::nodes.
 using NodeId = std::uint32_t;
+
+/// The pools that lending and services know by name.
+inline constexpr std::string_view kTrainingPool = "training";
+inline constexpr std::string_view kServingPool = "serving";
 
 struct NodeSpec {
   std::string name;      ///< unique, for example "node-0007"

@@ -52,6 +52,8 @@ struct JobSpec {
   BatchSize batch_size = 0;  ///< global batch asked for; 0 = not said
   BatchLimits batch;         ///< batch sizes that it may be changed to
 
+  /// The global batch size asked for, or else the application's own.
+  BatchSize batch_asked() const { return batch_size > 0 ? batch_size : batch.initial; }
   GpuCount smallest() const { return sizing == Sizing::rigid ? gpus : min_gpus; }
   GpuCount largest() const { return sizing == Sizing::rigid ? gpus : max_gpus; }
   /// The largest legal size that is at most `n`; 0 if there is none.

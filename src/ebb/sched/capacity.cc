@@ -8,9 +8,6 @@
 namespace ebb::sched {
 namespace {
 
-constexpr std::string_view kTrainingPool = "training";
-constexpr std::string_view kServingPool = "serving";
-
 std::vector<GroupId> groups_of(const ClusterSpec& spec, std::vector<std::pair<std::string, std::string>>& names) {
   std::vector<GroupId> group_of;
   group_of.reserve(spec.nodes.size());

@@ -145,7 +145,7 @@ std::pair<double, double> Estimator::compute_step(const JobState& job, GpuCount 
   if (!spec.batch.known() || (!fitted && profile == nullptr)) {
     return {1.0 / gpus, gpus};  // linear
   }
-  const double target = spec.batch_size > 0 ? spec.batch_size : spec.batch.initial;
+  const double target = spec.batch_asked();
   const BatchChoice choice = perf::batch_for_target(spec.batch, gpus, target);
   const auto batch = static_cast<double>(perf::global_batch(gpus, choice));
   if (profile != nullptr) {
@@ -163,7 +163,7 @@ double Estimator::remaining_steps(const State& state, JobId id) {
   const JobState& job = state.job(id);
   const JobSpec& spec = job.spec;
   if (const perf::Profile* profile = truth(job); profile != nullptr && spec.batch.known()) {
-    const double target = spec.batch_size > 0 ? spec.batch_size : spec.batch.initial;
+    const double target = spec.batch_asked();
     const std::int32_t last = profile->epochs() - 1;
     const std::int32_t epoch = job.report ? job.report->epoch : 0;
     return epoch >= last ? 1 : profile->iterations(target, last) - profile->iterations(target, epoch);

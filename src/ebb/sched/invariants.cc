@@ -86,47 +86,56 @@ Result<void> check_serving(const State& state) {
   return {};
 }
 
-}  // namespace
-
-Result<void> check_invariants(const State& state) {
-  const Capacity& capacity = state.capacity();
-  std::vector<NodeUse> use(capacity.spec().nodes.size());
+// What the jobs and replicas that are alive add up to.
+struct Sums {
+  std::vector<NodeUse> use;  // by node
   std::size_t waiting = 0;
   std::size_t holding = 0;
   std::size_t starting = 0;
   GpuCount held = 0;
   GpuCount promised = 0;
-  for (JobId id = 0; id < state.jobs().size(); ++id) {
-    EBB_RETURN_IF_ERROR(check_job(state, id));
-    const JobState& job = state.job(id);
-    if (!job.training()) continue;
-    waiting += job.phase == JobPhase::waiting ? 1 : 0;
-    if (!job.holds()) continue;
-    ++holding;
-    starting += job.phase == JobPhase::starting ? 1 : 0;
-    held += job.gpus;
-    promised += job.promised;
-    for (const NodeShare& share : job.allocation) {
-      use[share.node].claimed += share.gpus;
-      if (job.phase == JobPhase::stopping) use[share.node].releasing += share.gpus;
-    }
-    for (const NodeShare& share : job.departing) {
-      use[share.node].claimed += share.gpus;
-      use[share.node].releasing += share.gpus;
-    }
-  }
-  EBB_RETURN_IF_ERROR(check_serving(state));
-  for (const ReplicaId id : state.live_replicas()) {
-    const ReplicaState& replica = state.replica(id);
-    promised += replica.promised;
-    use[replica.place.node].claimed += replica.place.gpus;
-    if (replica.folded == ReplicaPhase::stopping) use[replica.place.node].releasing += replica.place.gpus;
-  }
-  if (waiting != state.waiting_count()) return broken("{} jobs wait, counted {}", waiting, state.waiting_count());
-  if (holding != state.holding_count()) return broken("{} jobs hold GPUs, counted {}", holding, state.holding_count());
-  if (starting != state.starting_count()) return broken("{} jobs start, counted {}", starting, state.starting_count());
-  if (held != state.gpus_held()) return broken("{} GPUs are held, counted {}", held, state.gpus_held());
+};
 
+void add_job(const JobState& job, Sums& sums) {
+  if (!job.training()) return;
+  sums.waiting += job.phase == JobPhase::waiting ? 1 : 0;
+  if (!job.holds()) return;
+  ++sums.holding;
+  sums.starting += job.phase == JobPhase::starting ? 1 : 0;
+  sums.held += job.gpus;
+  sums.promised += job.promised;
+  for (const NodeShare& share : job.allocation) {
+    sums.use[share.node].claimed += share.gpus;
+    if (job.phase == JobPhase::stopping) sums.use[share.node].releasing += share.gpus;
+  }
+  for (const NodeShare& share : job.departing) {
+    sums.use[share.node].claimed += share.gpus;
+    sums.use[share.node].releasing += share.gpus;
+  }
+}
+
+void add_replica(const ReplicaState& replica, Sums& sums) {
+  sums.promised += replica.promised;
+  sums.use[replica.place.node].claimed += replica.place.gpus;
+  if (replica.folded == ReplicaPhase::stopping) sums.use[replica.place.node].releasing += replica.place.gpus;
+}
+
+Result<void> check_counts(const State& state, const Sums& sums) {
+  if (sums.waiting != state.waiting_count()) {
+    return broken("{} jobs wait, counted {}", sums.waiting, state.waiting_count());
+  }
+  if (sums.holding != state.holding_count()) {
+    return broken("{} jobs hold GPUs, counted {}", sums.holding, state.holding_count());
+  }
+  if (sums.starting != state.starting_count()) {
+    return broken("{} jobs start, counted {}", sums.starting, state.starting_count());
+  }
+  if (sums.held != state.gpus_held()) return broken("{} GPUs are held, counted {}", sums.held, state.gpus_held());
+  return {};
+}
+
+// GPUs under training now, and over time.
+Result<void> check_gpu_time(const State& state) {
   GpuNanoseconds gpu_time = 0;
   GpuCount occupied = 0;
   for (const JobState& job : state.jobs()) {
@@ -136,57 +145,85 @@ Result<void> check_invariants(const State& state) {
   if (occupied != state.gpus_occupied()) {
     return broken("training is on {} GPUs, counted {}", occupied, state.gpus_occupied());
   }
-  if (occupied + state.gpus_serving() > capacity.total_gpus()) {
-    return broken("training is on {} GPUs and replicas on {} of {}", occupied, state.gpus_serving(),
-                  capacity.total_gpus());
+  const GpuCount total = state.capacity().total_gpus();
+  if (occupied + state.gpus_serving() > total) {
+    return broken("training is on {} GPUs and replicas on {} of {}", occupied, state.gpus_serving(), total);
   }
   if (gpu_time != state.gpu_time()) return broken("the GPU-seconds of the jobs are not those held over time");
-  for (const Holder& holder : state.launchable()) {
-    if (std::count(state.launchable().begin(), state.launchable().end(), holder) != 1) {
-      return broken("a {} is to be launched twice", holder.kind == Holder::Kind::job ? "job" : "replica");
-    }
-    if (holder.kind == Holder::Kind::replica) {
-      const ReplicaState& replica = state.replica(holder.id);
-      if (replica.folded == ReplicaPhase::starting && replica.promised == 0) continue;
-      return broken("replica {} is to be launched, but is {}", holder.id, to_string(replica.folded));
-    }
-    const JobState& job = state.job(holder.id);
-    const bool due = job.phase == JobPhase::starting || (job.phase == JobPhase::resizing && job.departing.empty());
-    if (!due || job.promised != 0) {
-      return broken("job {} is to be launched, but is {}", holder.id, to_string(job.phase));
-    }
+  return {};
+}
+
+Result<void> check_launchable(const State& state, const Holder& holder) {
+  if (std::count(state.launchable().begin(), state.launchable().end(), holder) != 1) {
+    return broken("a {} is to be launched twice", holder.kind == Holder::Kind::job ? "job" : "replica");
   }
+  if (holder.kind == Holder::Kind::replica) {
+    const ReplicaState& replica = state.replica(holder.id);
+    if (replica.folded == ReplicaPhase::starting && replica.promised == 0) return {};
+    return broken("replica {} is to be launched, but is {}", holder.id, to_string(replica.folded));
+  }
+  const JobState& job = state.job(holder.id);
+  const bool due = job.phase == JobPhase::starting || (job.phase == JobPhase::resizing && job.departing.empty());
+  if (due && job.promised == 0) return {};
+  return broken("job {} is to be launched, but is {}", holder.id, to_string(job.phase));
+}
+
+// Every GPU of a node has one owner; a promised one has its last owner and the next.
+Result<void> check_node(const Capacity& capacity, NodeId n, const NodeUse& use) {
+  const GpuCount total = capacity.spec().nodes[n].gpus;
+  const GpuCount promised = capacity.promised(n);
+  if (use.claimed != capacity.held(n) + promised) {
+    return broken("node {}: jobs claim {} GPUs, {} are held and {} promised", n, use.claimed, capacity.held(n),
+                  promised);
+  }
+  if (capacity.held(n) > total) return broken("node {} holds {} of {} GPUs", n, capacity.held(n), total);
+  if (use.releasing != capacity.releasing(n) + promised) {
+    return broken("node {}: {} GPUs of stopping jobs, counted {} unpromised and {} promised", n, use.releasing,
+                  capacity.releasing(n), promised);
+  }
+  const bool usable = capacity.up(n) && !capacity.draining(n);
+  const GpuCount available = usable ? total - capacity.held(n) + capacity.releasing(n) : 0;
+  if (available != capacity.available(n)) {
+    return broken("node {}: {} GPUs available, indexed {}", n, available, capacity.available(n));
+  }
+  return {};
+}
+
+Result<void> check_nodes(const Capacity& capacity, const Sums& sums) {
   std::vector<GpuCount> usable_gpus(capacity.free().group_count());
-  GpuCount promised_on_nodes = 0;
-  for (NodeId n = 0; n < use.size(); ++n) {
-    const GpuCount total = capacity.spec().nodes[n].gpus;
-    const GpuCount node_promised = capacity.promised(n);
-    promised_on_nodes += node_promised;
-    // Every GPU has one owner; a promised one has its last owner and the next.
-    if (use[n].claimed != capacity.held(n) + node_promised) {
-      return broken("node {}: jobs claim {} GPUs, {} are held and {} promised", n, use[n].claimed, capacity.held(n),
-                    node_promised);
-    }
-    if (capacity.held(n) > total) return broken("node {} holds {} of {} GPUs", n, capacity.held(n), total);
-    if (use[n].releasing != capacity.releasing(n) + node_promised) {
-      return broken("node {}: {} GPUs of stopping jobs, counted {} unpromised and {} promised", n, use[n].releasing,
-                    capacity.releasing(n), node_promised);
-    }
+  GpuCount promised = 0;
+  for (NodeId n = 0; n < sums.use.size(); ++n) {
+    EBB_RETURN_IF_ERROR(check_node(capacity, n, sums.use[n]));
+    promised += capacity.promised(n);
     const bool usable = capacity.up(n) && !capacity.draining(n);
-    if (usable) usable_gpus[capacity.free().group_of(n)] += total;
-    const GpuCount available = usable ? total - capacity.held(n) + capacity.releasing(n) : 0;
-    if (available != capacity.available(n)) {
-      return broken("node {}: {} GPUs available, indexed {}", n, available, capacity.available(n));
-    }
+    if (usable) usable_gpus[capacity.free().group_of(n)] += capacity.spec().nodes[n].gpus;
   }
   for (GroupId g = 0; g < usable_gpus.size(); ++g) {
     if (usable_gpus[g] != capacity.usable_gpus(g)) {
       return broken("group {}: {} usable GPUs, counted {}", g, usable_gpus[g], capacity.usable_gpus(g));
     }
   }
-  if (promised != promised_on_nodes)
-    return broken("jobs wait for {} promised GPUs, nodes hold {}", promised, promised_on_nodes);
+  if (sums.promised != promised) {
+    return broken("jobs wait for {} promised GPUs, nodes hold {}", sums.promised, promised);
+  }
   return {};
+}
+
+}  // namespace
+
+Result<void> check_invariants(const State& state) {
+  Sums sums;
+  sums.use.resize(state.capacity().spec().nodes.size());
+  for (JobId id = 0; id < state.jobs().size(); ++id) {
+    EBB_RETURN_IF_ERROR(check_job(state, id));
+    add_job(state.job(id), sums);
+  }
+  EBB_RETURN_IF_ERROR(check_serving(state));
+  for (const ReplicaId id : state.live_replicas()) add_replica(state.replica(id), sums);
+  EBB_RETURN_IF_ERROR(check_counts(state, sums));
+  EBB_RETURN_IF_ERROR(check_gpu_time(state));
+  for (const Holder& holder : state.launchable()) EBB_RETURN_IF_ERROR(check_launchable(state, holder));
+  return check_nodes(state.capacity(), sums);
 }
 
 }  // namespace ebb::sched

@@ -3,7 +3,7 @@
 /// The scheduler core: state, policy, and the step function that both drivers use (sim with virtual, control with wall
 /// time). It never sleeps, reads a clock, opens a file or draws an unseeded random number.
 ///
-///   step(events of one time, now) -> decisions, reasons, next_wake_at
+///   step(events of one time, now) -> decisions, reasons, next_wake_at, serve_at
 ///
 /// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h);
 /// if one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "ebb/sim/parallel.h"
@@ -14,7 +15,7 @@ bool has_option(std::span<const sched::OptionSpec> specs, const std::string& nam
   return std::any_of(specs.begin(), specs.end(), [&](const sched::OptionSpec& spec) { return spec.name == name; });
 }
 
-struct Job {
+struct PlannedRun {
   CompareRun run;
   std::string policy;
   const Workload* workload = nullptr;
@@ -23,8 +24,8 @@ struct Job {
 };
 
 // The options that this policy has, out of those given for all.
-Result<std::vector<std::pair<std::string, std::string>>> options_of(const sched::PolicyInfo& info,
-                                                                    const SimOptions& common) {
+Result<std::vector<std::pair<std::string, std::string>>> options_for(const sched::PolicyInfo& info,
+                                                                     const SimOptions& common) {
   std::vector<std::pair<std::string, std::string>> set;
   for (const auto& assignment : common.set) {
     if (has_option(info.options, assignment.first) || has_option(sched::Registry::common_options(), assignment.first) ||
@@ -55,30 +56,31 @@ std::string label_of(const CompareRun& run, const CompareOptions& options, const
   return label;
 }
 
-void run_job(Job& job, const ClusterSpec& cluster, const SimOptions& common, const CompareOptions& options,
+void run_one(PlannedRun& planned, const ClusterSpec& cluster, const SimOptions& common, const CompareOptions& options,
              const sched::Registry& registry, const std::function<void()>& report) {
   SimOptions mine = common;
-  mine.policy = job.policy;
-  mine.seed = job.run.seed;
+  mine.policy = planned.policy;
+  mine.seed = planned.run.seed;
   SimHooks hooks;
   hooks.progress = [&](std::uint64_t done, std::uint64_t) {
-    job.done = done;
+    planned.done = done;
     report();
   };
-  auto result = registry.find(job.policy)
-                    .and_then([&](const sched::PolicyInfo* info) { return options_of(*info, common); })
+  auto result = registry.find(planned.policy)
+                    .and_then([&](const sched::PolicyInfo* info) { return options_for(*info, common); })
                     .and_then([&](auto set) {
                       mine.set = std::move(set);
-                      return simulate(cluster, *job.workload, mine, registry, hooks);
+                      return simulate(cluster, *planned.workload, mine, registry, hooks);
                     });
-  job.done = job.workload->jobs.size();
+  planned.done = planned.workload->jobs.size();
   report();
   if (result) {
-    job.run.result = std::move(*result);
-    job.run.result.label = label_of(job.run, options, job.run.result.label);
+    planned.run.result = std::move(*result);
+    planned.run.result.label = label_of(planned.run, options, planned.run.result.label);
   } else {
-    job.error = std::move(result.error());
-    job.error->message = fmt::format("{}: {}", label_of(job.run, options, job.policy), job.error->message);
+    planned.error = std::move(result.error());
+    planned.error->message =
+        fmt::format("{}: {}", label_of(planned.run, options, planned.policy), planned.error->message);
   }
 }
 
@@ -95,18 +97,18 @@ Result<std::vector<CompareRun>> compare(const ClusterSpec& cluster, const Worklo
       EBB_ASSIGN_OR_RETURN((scaled[{load, seed}]), trace::scale_load(workload, load, options.load_method, seed));
     }
   }
-  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<std::unique_ptr<PlannedRun>> all;
   std::uint64_t total = 0;
   for (const double load : options.loads) {
     for (const std::uint64_t seed : options.seeds) {
       for (const std::string& policy : options.policies) {
-        auto job = std::make_unique<Job>();
-        job->run.load = load;
-        job->run.seed = seed;
-        job->policy = policy;
-        job->workload = load == 1.0 ? &workload : &scaled.at({load, seed});
-        total += job->workload->jobs.size();
-        jobs.push_back(std::move(job));
+        auto planned = std::make_unique<PlannedRun>();
+        planned->run.load = load;
+        planned->run.seed = seed;
+        planned->policy = policy;
+        planned->workload = load == 1.0 ? &workload : &scaled.at({load, seed});
+        total += planned->workload->jobs.size();
+        all.push_back(std::move(planned));
       }
     }
   }
@@ -116,16 +118,16 @@ Result<std::vector<CompareRun>> compare(const ClusterSpec& cluster, const Worklo
     if (!progress) return;
     const std::lock_guard lock(mutex);
     std::uint64_t done = 0;
-    for (const auto& job : jobs) done += job->done;
+    for (const auto& planned : all) done += planned->done;
     progress(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
   };
-  parallel_for(jobs.size(), options.threads,
-               [&](std::size_t i) { run_job(*jobs[i], cluster, common, options, registry, report); });
+  parallel_for(all.size(), options.threads,
+               [&](std::size_t i) { run_one(*all[i], cluster, common, options, registry, report); });
 
   std::vector<CompareRun> runs;
-  for (auto& job : jobs) {
-    if (job->error) return tl::unexpected(std::move(*job->error));
-    runs.push_back(std::move(job->run));
+  for (auto& planned : all) {
+    if (planned->error) return tl::unexpected(std::move(*planned->error));
+    runs.push_back(std::move(planned->run));
   }
   return runs;
 }

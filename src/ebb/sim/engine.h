@@ -3,17 +3,18 @@
 /// Internal: the event loop of the simulator (simulator.h). Holds the scheduler and plays the world: what is started
 /// runs, what is told to stop is gone after its drain time, replicas load, tasks end, epochs pass.
 
-#include <memory>
+#include <array>
 #include <optional>
 #include <queue>
-#include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "ebb/sched/scheduler.h"
+#include "ebb/sim/confirmations.h"
+#include "ebb/sim/demand_source.h"
 #include "ebb/sim/fault_source.h"
 #include "ebb/sim/recorder.h"
+#include "ebb/sim/running_jobs.h"
 #include "ebb/sim/simulator.h"
 #include "ebb/sim/training_process.h"
 
@@ -32,80 +33,45 @@ class Engine {
  public:
   Engine(const Workload& workload, const SimOptions& options, WorldOptions world, sched::Scheduler scheduler,
          FaultSource faults, const SimHooks& hooks);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine() = default;
 
   Result<void> run();
   void fill(SimResult& result) const;
 
  private:
-  struct End {
-    Time at{};
-    JobId job = 0;
-    auto key() const { return std::tie(at, job); }
-    bool operator>(const End& other) const { return key() > other.key(); }
-  };
   struct Answer {
     Time at{};
     PlanReady plan;
     bool operator>(const Answer& other) const { return std::tie(at, plan.plan) > std::tie(other.at, other.plan.plan); }
-  };
-  /// Something that the world confirms later. `stamp`: of its object when it was planned; another one: it is void.
-  struct Confirmation {
-    Time at{};
-    std::uint64_t sequence = 0;
-    std::uint64_t stamp = 0;
-    Event event;
-    bool operator>(const Confirmation& other) const {
-      return std::tie(at, sequence) > std::tie(other.at, other.sequence);
-    }
-  };
-  struct Demand {
-    Time at{};
-    ServiceId service = 0;
-    std::int32_t replicas = 0;
-    double requests_per_s = 0;
   };
 
   const sched::State& state() const { return scheduler_.state(); }
   bool polled() const { return options_.time == spec::TimeModel::polled; }
   bool serves() const { return !workload_.services.empty() || has_tasks_; }
 
-  void plan_demand();
+  std::array<std::optional<Time>, 4> calendar() const;
   std::optional<Time> next_time();
-  void pass_epochs(std::optional<Time>& next);
   bool repair_would_help() const;
   std::optional<Time> next_tick() const;
   Time round_up(Time t, bool strictly) const;
-  bool is_due(const End& end) const;
-  std::uint64_t stamp_of(const Event& event) const;
-  bool is_void(const Confirmation& confirmation) const { return stamp_of(confirmation.event) != confirmation.stamp; }
-
-  bool is_broken(const Event& confirmed) const;
 
   Result<void> batch(Time now);
   bool is_quiet(Time now, bool tick) const;
-  void take_ends();
-  std::vector<JobId> training_by_profile() const;
-  void advance_training();
-  void advance(JobId id);
-  void report_training();
-  void take_demand();
+  void take_training(bool tick);
+  void take_confirmations(bool quiet);
   void take_faults();
+  std::vector<JobId> jobs_on(NodeId node) const;
   void take_arrivals();
-  void add_service_of(const JobSpec& task);
-  void finish(JobId id, std::optional<Time> at);
   Result<void> step();
   Result<void> carry_out();
   void obey(const Decision& decision);
   void stop_training(JobId id, Event confirmation);
   void launch(const sched::Holder& holder);
   void launch_job(JobId id);
-  void start_task(JobId id, Time begin);
-  void confirm_at(Time at, Event event);
-  void run_plain(JobId id, Time productive_at, Duration progress);
-  void mark_interference();
 
   void count_stop(JobId id, Duration kept);
-  Duration surviving_progress(JobId id);
   bool nothing_ahead() const;
   std::vector<JobId> fitting_jobs() const;
   bool gpus_are_gone() const;
@@ -114,38 +80,32 @@ class Engine {
 
   const Workload& workload_;
   const SimOptions& options_;
+  const SimHooks& hooks_;
   WorldOptions world_;
   sched::Scheduler scheduler_;
+  bool has_tasks_;
+  bool every_round_;  // ticks come at every round while jobs hold GPUs
+
+  // What happens, beside submissions (of jobs from arrived_ on) and the clock.
   FaultSource faults_;
-  const SimHooks& hooks_;
-  Recorder recorder_;
+  DemandSource demand_;
+  RunningJobs running_;
+  Confirmations confirmations_;
+  std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers_;
+  std::size_t arrived_ = 0;
 
   Time now_{};
-  std::size_t arrived_ = 0;
-  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  // of jobs; of those with a profile: of epochs
-  std::vector<Time> finish_at_;                                      // by job: its entry in ends_; kEndOfTime: none
-  std::vector<std::unique_ptr<TrainingProcess>> processes_;          // by job; of those with a profile
-  std::vector<Time> advanced_to_;                                    // by job, of those with a profile
-  std::vector<GpuCount> gpus_before_;                                // by job: before the resize under way
-  std::vector<JobId> completed_;                                     // by pass_epochs(), not told yet
-  std::priority_queue<Confirmation, std::vector<Confirmation>, std::greater<>> confirmations_;
-  std::uint64_t sequence_ = 0;
-  std::vector<Demand> demand_;  // in order of time
-  std::size_t demand_taken_ = 0;
-  bool has_tasks_ = false;
-  bool has_profiles_ = false;  // so far
-  std::size_t services_added_ = 0;
-  std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers_;
-  std::optional<Time> wake_;
-  std::optional<Time> serve_at_;
-  std::optional<Time> ticked_at_;
-  bool every_round_ = false;
-  bool changed_since_tick_ = false;
   std::vector<Event> batch_;
-  sched::StepResult result_;
+  sched::StepResult result_;  // of the last step
+  std::optional<Time> ticked_at_;
+  bool changed_since_tick_ = false;
+
+  Recorder recorder_;
   std::uint64_t steps_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t jobs_done_ = 0;
+
+  // Whether the run still comes to something (engine_end.cc).
   std::uint64_t vain_stops_ = 0;
   std::uint64_t idle_batches_ = 0;
   std::optional<Time> last_batch_;

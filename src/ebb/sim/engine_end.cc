@@ -76,8 +76,8 @@ Result<void> Engine::check_for_progress() {
 
 // Nobody runs, and nothing will come but ticks, faults and answers to plans.
 bool Engine::nothing_ahead() const {
-  return state().holding_count() == 0 && arrived_ == workload_.jobs.size() && demand_taken_ == demand_.size() &&
-         confirmations_.empty() && ends_.empty() && !repair_would_help();
+  return state().holding_count() == 0 && arrived_ == workload_.jobs.size() && !demand_.next() &&
+         confirmations_.empty() && running_.empty() && !repair_would_help();
 }
 
 // Some waiting jobs that could start now if GPUs were only counted.
@@ -103,7 +103,8 @@ bool Engine::gpus_are_gone() const {
 
 // After a tick without decisions: will anything ever happen?
 Result<void> Engine::check_for_stall() {
-  if (state().waiting_count() == 0 || wake_ || serve_at_ || !answers_.empty() || !nothing_ahead()) return {};
+  if (state().waiting_count() == 0 || result_.next_wake_at || result_.serve_at || !answers_.empty() || !nothing_ahead())
+    return {};
   // Where none of them fits, the run ends with these jobs not run. So it does where GPUs are gone and what is left
   // cannot be used under this policy or placement (a gang at the head that fits nowhere any more).
   const std::vector<JobId> fitting = fitting_jobs();

@@ -8,10 +8,6 @@
 
 namespace ebb::sim {
 
-Duration quantum_of(spec::TimeModel time) {
-  return time == spec::TimeModel::fractional ? Duration(1) : Duration(std::chrono::seconds(1));
-}
-
 std::string journal_header(const ClusterSpec& cluster, const Workload& workload, const SimOptions& options) {
   nlohmann::ordered_json json;
   json["ebb"] = EBB_VERSION;
@@ -20,7 +16,7 @@ std::string journal_header(const ClusterSpec& cluster, const Workload& workload,
   json["policy"] = options.policy;
   json["options"] = nlohmann::ordered_json::array();
   for (const auto& [key, value] : options.set) json["options"].push_back({key, value});
-  json["quantum_ns"] = quantum_of(options.time).count();
+  json["quantum_ns"] = spec::quantum_of(options.time).count();
   json["seed"] = options.seed;
   if (options.lending != Lending::none) json["lending"] = to_string(options.lending);
   if (names_applications(workload)) {

@@ -21,7 +21,4 @@ struct ReplaySetup {
 /// Errors: invalid_argument for a header that this simulator did not write.
 Result<ReplaySetup> parse_journal_header(const std::string& header);
 
-/// The resolution of time in a run.
-Duration quantum_of(spec::TimeModel time);
-
 }  // namespace ebb::sim

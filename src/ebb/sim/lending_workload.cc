@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 
 #include "ebb/base/check.h"
 #include "ebb/base/random.h"
@@ -40,12 +39,6 @@ std::vector<JobSpec> draw_jobs(const std::vector<JobSpec>& jobs, double load, st
   return drawn;
 }
 
-/// Standard normal (Box and Muller).
-double normal(Random& random) {
-  const double radius = std::sqrt(random.exponential(2));
-  return radius * std::cos(2 * std::numbers::pi * random.uniform());
-}
-
 /// One service's steps from `start` in its period on, until `end`.
 std::vector<RatePoint> unroll(const std::vector<DemandPlan::Step>& steps, Duration period, Duration start,
                               Duration end) {
@@ -75,7 +68,7 @@ std::vector<RatePoint> with_noise(const std::vector<RatePoint>& points, Duration
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Time until = i + 1 < points.size() ? points[i + 1].at : Time(end);
     for (Time at = points[i].at; at < until; at += kNoiseStep) {
-      const double factor = std::exp(noise * normal(random) - noise * noise / 2);
+      const double factor = std::exp(noise * random.normal() - noise * noise / 2);
       noisy.push_back({at, std::min(points[i].requests_per_s * factor, most)});
     }
   }
@@ -91,7 +84,8 @@ Result<Halves> halves_of(const ClusterSpec& cluster) {
                 cluster.nodes.size());
   }
   Halves halves;
-  for (const NodeSpec& node : cluster.nodes) (node.pool == "serving" ? halves.serving : halves.training) += node.gpus;
+  for (const NodeSpec& node : cluster.nodes)
+    (node.pool == kServingPool ? halves.serving : halves.training) += node.gpus;
   if (halves.serving == 0) {
     return fail(ErrorCode::invalid_argument,
                 "the cluster names pools but none is called 'serving': its GPUs are what is lent (for example "
@@ -105,7 +99,7 @@ Result<Halves> halves_of(const ClusterSpec& cluster) {
 
 std::int32_t most_replicas(const ClusterSpec& cluster, GpuCount gpus) {
   std::int32_t replicas = 0;
-  for (const NodeSpec& node : cluster.nodes) replicas += node.pool == "serving" ? node.gpus / gpus : 0;
+  for (const NodeSpec& node : cluster.nodes) replicas += node.pool == kServingPool ? node.gpus / gpus : 0;
   return replicas;
 }
 
@@ -169,7 +163,7 @@ Workload lending_workload(const ClusterSpec& cluster, const Workload& trace, con
 double idle_gpu_seconds(const ClusterSpec& cluster, const std::vector<ServiceLoad>& services, Time from, Time to) {
   double needed = 0;
   GpuCount serving = 0;
-  for (const NodeSpec& node : cluster.nodes) serving += node.pool == "serving" ? node.gpus : 0;
+  for (const NodeSpec& node : cluster.nodes) serving += node.pool == kServingPool ? node.gpus : 0;
   for (const ServiceLoad& service : services) {
     const ServiceSpec& spec = service.spec;
     const std::int32_t most = std::max(most_replicas(cluster, spec.gpus), 1);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -149,10 +148,11 @@ void Recorder::waits(JobId job, ReasonCode code) {
   history_.waits(job, code);
 }
 
-void Recorder::demand(ServiceId service, const ServiceSpec& spec, double requests_per_s) {
+void Recorder::demand(ServiceId service, const ServiceSpec& spec, double requests_per_s, const ReplicaNeed& need) {
   Load& load = loads_[service];
   load.spec = spec;
   load.rate = requests_per_s;
+  load.need = need;
   load.known = false;
 }
 
@@ -193,12 +193,18 @@ void Recorder::note_excess(const State& state) {
     all += nodes.back();
   }
   std::vector<std::int64_t> wanted = wanted_replicas(state);
+  bool capped = false;
+  for (const auto& [id, load] : loads_) {
+    wanted[id] += load.need.at_least - load.need.asked;
+    capped = capped || load.need.capped;
+  }
   std::int64_t needed = 0;
   for (ServiceId id = 0; id < wanted.size(); ++id) needed += wanted[id] * state.services()[id].spec.gpus;
   if (needed <= all && fit(state, std::move(wanted), std::move(nodes))) return;
   excess_.now = true;
   if (needed > excess_.peak) {
-    excess_.peak = static_cast<GpuCount>(std::min<std::int64_t>(needed, std::numeric_limits<GpuCount>::max()));
+    excess_.peak = needed;
+    excess_.at_least = capped;
     excess_.capacity = all;
   }
   excess_.waited.resize(state.jobs().size());
@@ -216,92 +222,105 @@ void Recorder::batch_done(const State& state, Time now) {
   gpus_lent_.set(now, static_cast<double>(state.gpus_lent()));
 }
 
-void Recorder::fill(const State& state, Time now, SimResult& result) const {
-  Summary& summary = result.summary;
+JobRecord Recorder::record_of(const State& state, JobId id, Time now) const {
+  const JobState& job = state.job(id);
+  JobRecord record;
+  record.name = job.spec.name;
+  record.tenant = job.spec.tenant;
+  record.kind = job.spec.kind;
+  record.gpus = job.spec.gpus;
+  record.submit = job.spec.submit;
+  record.start = job.first_start;
+  record.end = job.end;
+  record.pending = job.phase == JobPhase::waiting ? job.pending + (now - job.waiting_since) : job.pending;
+  record.restarts = job.restarts();
+  record.gpu_seconds =
+      job.training() ? gpu_seconds_of(job.gpu_time_until(now)) : to_seconds(job.held_until(now)) * job.spec.gpus;
+  if (job.phase == JobPhase::rejected) {
+    record.reason = to_string(ReasonCode::impossible);
+  } else if (!job.training() && job.phase == JobPhase::waiting) {
+    record.reason = to_string(ReasonCode::no_capacity);
+  } else if (waited_for_[id] > 0) {
+    record.reason = to_string(static_cast<ReasonCode>(waited_for_[id] - 1));
+  }
+  if (job.training()) record.rho = rho_of(state, id);
+  return record;
+}
+
+// Finish-time fairness; 0 if the job never completed or has no run time.
+double Recorder::rho_of(const State& state, JobId id) const {
+  const JobState& job = state.job(id);
+  if (!job.end) return 0;
+  const double seconds = to_seconds(*job.end - job.spec.submit);
+  if (seconds <= 0 || job.spec.run_time <= Duration(0)) return 0;
+  const double mean_active = (active_at_end_[id] - active_at_submit_[id]) / seconds;
   const double gpus = state.capacity().total_gpus();
+  return seconds / (to_seconds(job.spec.run_time) * std::max(1.0, job.spec.gpus * mean_active / gpus));
+}
+
+// Sums over the training jobs, from their records and states.
+void Recorder::fill_training(const State& state, SimResult& result) const {
+  Summary& summary = result.summary;
   std::vector<double> jct;
   std::vector<double> pending;
   std::map<std::string, double> tenants;
-  std::optional<Time> first_submit;
-  std::optional<Time> last_end;
-  std::uint64_t tasks_completed = 0;
-  result.jobs.reserve(state.jobs().size());
-  for (JobId id = 0; id < state.jobs().size(); ++id) {
-    const JobState& job = state.job(id);
-    JobRecord record;
-    record.name = job.spec.name;
-    record.tenant = job.spec.tenant;
-    record.kind = job.spec.kind;
-    record.gpus = job.spec.gpus;
-    record.submit = job.spec.submit;
-    record.start = job.first_start;
-    record.end = job.end;
-    record.pending = job.phase == JobPhase::waiting ? job.pending + (now - job.waiting_since) : job.pending;
-    record.restarts = job.restarts();
-    if (job.phase == JobPhase::rejected) {
-      record.reason = to_string(ReasonCode::impossible);
-    } else if (!job.training() && job.phase == JobPhase::waiting) {
-      record.reason = to_string(ReasonCode::no_capacity);
-    } else if (waited_for_[id] > 0) {
-      record.reason = to_string(static_cast<ReasonCode>(waited_for_[id] - 1));
-    }
-    if (!job.training()) {
-      record.gpu_seconds = to_seconds(job.held_until(now)) * job.spec.gpus;
-      if (!first_submit || record.submit < *first_submit) first_submit = record.submit;
-      if (job.end) {
-        ++tasks_completed;
-        last_end = std::max(last_end.value_or(*job.end), *job.end);
-      }
-      result.jobs.push_back(std::move(record));
-      continue;
-    }
-    if (job.phase == JobPhase::waiting && job.incarnations > 0) {
-      // Never completed: its last run ended when it began to wait for the last time.
-      last_end = std::max(last_end.value_or(job.waiting_since), job.waiting_since);
-    }
-    if (!first_submit || record.submit < *first_submit) first_submit = record.submit;
-    record.gpu_seconds = gpu_seconds_of(job.gpu_time_until(now));
+  for (JobId id = 0; id < result.jobs.size(); ++id) {
+    const JobRecord& record = result.jobs[id];
+    if (record.kind != JobKind::training) continue;
     summary.gpu_seconds += record.gpu_seconds;
     tenants[record.tenant] += record.gpu_seconds;
     summary.restarts += record.restarts;
-    summary.preemptions += job.preemptions;
-    if (job.end) {
-      last_end = std::max(last_end.value_or(*job.end), *job.end);
-      const double seconds = to_seconds(*record.jct());
-      jct.push_back(seconds);
-      pending.push_back(to_seconds(record.pending));
-      if (seconds > 0 && job.spec.run_time > Duration(0)) {
-        const double mean_active = (active_at_end_[id] - active_at_submit_[id]) / seconds;
-        record.rho = seconds / (to_seconds(job.spec.run_time) * std::max(1.0, record.gpus * mean_active / gpus));
-        summary.max_rho = std::max(summary.max_rho, record.rho);
-      }
-    }
-    result.jobs.push_back(std::move(record));
+    summary.preemptions += state.job(id).preemptions;
+    summary.max_rho = std::max(summary.max_rho, record.rho);
+    if (!record.end) continue;
+    jct.push_back(to_seconds(*record.jct()));
+    pending.push_back(to_seconds(record.pending));
   }
-  summary.jobs_total = result.jobs.size();
-  summary.jobs_completed = jct.size() + tasks_completed;
-  summary.jobs_impossible = summary.jobs_total - summary.jobs_completed;
   summary.training = distribution_of(std::move(jct));
   summary.queue = distribution_of(std::move(pending));
-  if (first_submit && last_end) summary.makespan_s = to_seconds(*last_end - *first_submit);
-  if (summary.makespan_s > 0) summary.utilisation = summary.gpu_seconds / (gpus * summary.makespan_s);
-  // The end of the picture is the last end: what is left after it (jobs that can never run) changes nothing.
-  SeriesBuilder in_use = gpus_in_use_;
-  SeriesBuilder queue = queue_length_;
-  const Time end = std::max(last_end.value_or(now), last_);
-  result.gpus_in_use = in_use.finish(end);
-  result.queue_length = queue.finish(end);
-  SeriesBuilder serving = gpus_serving_;
-  SeriesBuilder lent = gpus_lent_;
-  result.gpus_serving = serving.finish(end);
-  result.gpus_lent = lent.finish(end);
-  history_.fill(state, now, result);
-  fill_inference(state, result);
-  fill_gpu_times(state, std::max(now, last_), result);
   result.tenant_gpu_seconds.assign(tenants.begin(), tenants.end());
   std::sort(result.tenant_gpu_seconds.begin(), result.tenant_gpu_seconds.end(), [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
+}
+
+void Recorder::fill_series(Time end, SimResult& result) const {
+  const std::pair<const SeriesBuilder*, Series*> all[] = {{&gpus_in_use_, &result.gpus_in_use},
+                                                          {&queue_length_, &result.queue_length},
+                                                          {&gpus_serving_, &result.gpus_serving},
+                                                          {&gpus_lent_, &result.gpus_lent}};
+  for (const auto& [builder, series] : all) *series = SeriesBuilder(*builder).finish(end);
+}
+
+void Recorder::fill(const State& state, Time now, SimResult& result) const {
+  Summary& summary = result.summary;
+  std::optional<Time> first_submit;
+  std::optional<Time> last_end;
+  const auto ended = [&](Time at) { last_end = std::max(last_end.value_or(at), at); };
+  result.jobs.reserve(state.jobs().size());
+  for (JobId id = 0; id < state.jobs().size(); ++id) {
+    const JobState& job = state.job(id);
+    result.jobs.push_back(record_of(state, id, now));
+    first_submit = std::min(first_submit.value_or(job.spec.submit), job.spec.submit);
+    if (job.end) {
+      ++summary.jobs_completed;
+      ended(*job.end);
+    } else if (job.training() && job.phase == JobPhase::waiting && job.incarnations > 0) {
+      ended(job.waiting_since);  // never completed: its last run ended when it began to wait for the last time
+    }
+  }
+  summary.jobs_total = result.jobs.size();
+  summary.jobs_impossible = summary.jobs_total - summary.jobs_completed;
+  fill_training(state, result);
+  if (first_submit && last_end) summary.makespan_s = to_seconds(*last_end - *first_submit);
+  if (summary.makespan_s > 0) {
+    summary.utilisation = summary.gpu_seconds / (state.capacity().total_gpus() * summary.makespan_s);
+  }
+  // The end of the picture is the last end: what is left after it (jobs that can never run) changes nothing.
+  fill_series(std::max(last_end.value_or(now), last_), result);
+  history_.fill(state, now, result);
+  fill_inference(state, result);
+  fill_gpu_times(state, std::max(now, last_), result);
 }
 
 void Recorder::fill_inference(const State& state, SimResult& result) const {
@@ -332,10 +351,11 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
   loans.reclaim_p99_s = reclaims.p99_s;
   loans.forced = forced_;
   if (excess_.seconds > 0) {
-    result.summary.warnings.push_back(
-        fmt::format("inference needed more than the GPUs that may serve for {:.6g} s: up to {} GPUs where there were {}"
-                    "; {} tasks waited meanwhile",
-                    excess_.seconds, excess_.peak, excess_.capacity, excess_.tasks));
+    result.summary.warnings.push_back(fmt::format(
+        "inference needed more than the GPUs that may serve for {:.6g} s: {} {} GPUs where there were {}; {} "
+        "tasks waited meanwhile",
+        excess_.seconds, excess_.at_least ? "at its peak at least" : "up to", excess_.peak, excess_.capacity,
+        excess_.tasks));
   }
   if (forced_ > 0) {
     result.summary.warnings.push_back(

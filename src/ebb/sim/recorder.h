@@ -15,6 +15,14 @@
 
 namespace ebb::sim {
 
+/// Replicas that a service needs to meet its target.
+struct ReplicaNeed {
+  std::int32_t asked = 0;  ///< of the scheduler
+  /// Of those that are needed. More than `asked` where the need passes what is asked for: then it is a lower bound.
+  std::int64_t at_least = 0;
+  bool capped = false;
+};
+
 class Recorder {
  public:
   /// Of a run of `workload`, which begins with its first job or the first demand of a service.
@@ -30,7 +38,7 @@ class Recorder {
     history_.heard(state, events, now);
   }
   /// A service gets so many requests from now on.
-  void demand(ServiceId service, const ServiceSpec& spec, double requests_per_s);
+  void demand(ServiceId service, const ServiceSpec& spec, double requests_per_s, const ReplicaNeed& need);
   /// What a step decided, after it was folded.
   void decided(const sched::State& state, const std::vector<Decision>& decisions, Time now);
   /// The GPUs of a replica are all free: it loads.
@@ -47,6 +55,7 @@ class Recorder {
   struct Load {
     ServiceSpec spec;
     double rate = 0;
+    ReplicaNeed need;
     std::int32_t ready = 0;  // replicas, as of `share`
     double share = 1;        // of requests in target now
     bool known = false;      // share is that of rate and ready
@@ -56,13 +65,18 @@ class Recorder {
   struct Excess {
     bool now = false;
     double seconds = 0;        // it lasted so long in all
-    GpuCount peak = 0;         // the most GPUs that were needed
+    std::int64_t peak = 0;     // the most GPUs that were needed
+    bool at_least = false;     // `peak` is a lower bound
     GpuCount capacity = 0;     // what there was then
     std::vector<bool> waited;  // by job: a task that waited meanwhile
     std::uint64_t tasks = 0;   // of `waited`
   };
 
   void note_excess(const sched::State& state);
+  JobRecord record_of(const sched::State& state, JobId id, Time now) const;
+  double rho_of(const sched::State& state, JobId id) const;
+  void fill_training(const sched::State& state, SimResult& result) const;
+  void fill_series(Time end, SimResult& result) const;
   void fill_inference(const sched::State& state, SimResult& result) const;
   void fill_gpu_times(const sched::State& state, Time now, SimResult& result) const;
 

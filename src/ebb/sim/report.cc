@@ -143,8 +143,13 @@ Json page_data(std::span<const SimResult> results, const ReportOptions& options)
   for (const RunWarning& warning : fold_warnings(results)) {
     warnings.push_back({{"text", warning.text}, {"runs", warning.runs}});
   }
-  return {{"title", options.title},    {"command", options.command}, {"ebb_version", options.ebb_version},
-          {"views", std::move(views)}, {"runs", std::move(runs)},    {"warnings", std::move(warnings)}};
+  return {{"title", options.title},
+          {"command", options.command},
+          {"ebb_version", options.ebb_version},
+          {"views", std::move(views)},
+          {"runs", std::move(runs)},
+          {"warnings", std::move(warnings)},
+          {"history_limits", {{"jobs", kMaxHistories}, {"spans", kMaxSpans}}}};
 }
 
 /// What stands for {{name}} in the template.

@@ -198,7 +198,10 @@ TEST(Report, HistoriesAreSpansByTheirEnds) {
   run.histories.clear();
   EXPECT_EQ(data_of(render({run}))["runs"][0]["histories"].dump(), "[]");
   run.histories_left_out = true;
-  EXPECT_TRUE(data_of(render({run}))["runs"][0]["histories"].is_null());
+  const auto without = data_of(render({run}));
+  EXPECT_TRUE(without["runs"][0]["histories"].is_null());
+  // The page says which runs have them.
+  EXPECT_EQ(without["history_limits"].dump(), fmt::format(R"({{"jobs":{},"spans":{}}})", kMaxHistories, kMaxSpans));
 }
 
 class ReportPage : public ::testing::Test {

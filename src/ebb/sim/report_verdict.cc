@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "ebb/base/text.h"
 #include "ebb/sim/report_data.h"
 
 namespace ebb::sim {
@@ -27,17 +28,6 @@ double average_jct(const Summary& s) {
 }
 double p99_pending(const Summary& s) {
   return s.queue.p99_s;
-}
-
-std::string human(double seconds) {
-  const auto duration = duration_from_seconds(seconds);
-  return duration ? format_human(*duration) : "an unknown time";
-}
-
-std::string with_separators(std::uint64_t n) {
-  std::string text = std::to_string(n);
-  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
-  return text;
 }
 
 std::string join(const std::vector<std::string>& names) {
@@ -75,15 +65,15 @@ Range range_of(const Contenders& all, Figure figure) {
 
 /// "99 % of <whom> waited 3h 08m or less", or that they never waited.
 std::string waiting(std::string_view whom, double p99_s) {
-  return p99_s > 0 ? fmt::format("99 % of {} waited {} or less", whom, human(p99_s))
+  return p99_s > 0 ? fmt::format("99 % of {} waited {} or less", whom, human_seconds(p99_s))
                    : fmt::format("at least 99 % of {} never waited", whom);
 }
 
 std::string sentence_about_one(const Contender& only) {
   const Summary& s = *only.summary;
   return fmt::format("Under {}, {} of {} {} completed, on average {} after they were submitted; {}.", only.name,
-                     with_separators(s.training_completed()), with_separators(s.training_total()),
-                     s.inference.any() ? "training jobs" : "jobs", human(s.training.avg_s),
+                     with_commas(s.training_completed()), with_commas(s.training_total()),
+                     s.inference.any() ? "training jobs" : "jobs", human_seconds(s.training.avg_s),
                      waiting("them", s.queue.p99_s));
 }
 
@@ -93,19 +83,19 @@ std::string sentence_about_several(const Contenders& all, std::string_view noun)
   std::string text;
   if (jct.flat()) {
     text = fmt::format("All {} {} completed jobs about equally fast, {} after submission on average", all.size(), noun,
-                       human(jct.high));
+                       human_seconds(jct.high));
   } else {
     text = fmt::format(
         "On average jobs completed soonest under {}, {} after submission, {:.0f} % sooner than the {} under {}",
-        names_near(all, average_jct, jct.low), human(jct.low), 100 * (1 - jct.low / jct.high), human(jct.high),
-        names_near(all, average_jct, jct.high));
+        names_near(all, average_jct, jct.low), human_seconds(jct.low), 100 * (1 - jct.low / jct.high),
+        human_seconds(jct.high), names_near(all, average_jct, jct.high));
   }
   text += "; " + waiting("jobs", pending.low);
   if (pending.flat()) return text + " under each.";
-  return text + fmt::format(
-                    " under {}, against {} under {}.", names_near(all, p99_pending, pending.low),
-                    pending.low > 0 ? human(pending.high) : fmt::format("a 99th percentile of {}", human(pending.high)),
-                    names_near(all, p99_pending, pending.high));
+  return text + fmt::format(" under {}, against {} under {}.", names_near(all, p99_pending, pending.low),
+                            pending.low > 0 ? human_seconds(pending.high)
+                                            : fmt::format("a 99th percentile of {}", human_seconds(pending.high)),
+                            names_near(all, p99_pending, pending.high));
 }
 
 void note_missing_jobs(const Contenders& all, std::vector<std::string>& notes) {
@@ -117,8 +107,8 @@ void note_missing_jobs(const Contenders& all, std::vector<std::string>& notes) {
   notes.push_back(fmt::format(
       "Not every run completed the same number of jobs ({} under {}, {} under {}), so these averages are not over the "
       "same jobs.",
-      with_separators(fewest->summary->training_completed()), fewest->name,
-      with_separators(most->summary->training_completed()), most->name));
+      with_commas(fewest->summary->training_completed()), fewest->name,
+      with_commas(most->summary->training_completed()), most->name));
 }
 
 // Training and inference are two questions: the sentence answers the first, this the second.
@@ -142,9 +132,9 @@ void note_inference(const Contenders& all, std::vector<std::string>& notes) {
   }
   const Range extras = range_of(serving, extra);
   if (extras.high > 0) {
-    text += extras.flat() ? fmt::format("; tasks took {} longer than alone on average", human(extras.high))
-                          : fmt::format("; tasks took {} to {} longer than alone on average", human(extras.low),
-                                        human(extras.high));
+    text += extras.flat() ? fmt::format("; tasks took {} longer than alone on average", human_seconds(extras.high))
+                          : fmt::format("; tasks took {} to {} longer than alone on average", human_seconds(extras.low),
+                                        human_seconds(extras.high));
   }
   notes.push_back(text + ".");
 }
@@ -167,8 +157,8 @@ void note_oracles(const Contenders& all, std::vector<std::string>& notes) {
       join(knowing), knowing.size() == 1 ? "uses" : "use", knowing.size() == 1 ? "it" : "them");
   if (!fair.empty()) {
     const double best = range_of(fair, average_jct).low;
-    text += fmt::format(" Without such knowledge the lowest average completion time was {}, under {}.", human(best),
-                        names_near(fair, average_jct, best));
+    text += fmt::format(" Without such knowledge the lowest average completion time was {}, under {}.",
+                        human_seconds(best), names_near(fair, average_jct, best));
   }
   notes.push_back(std::move(text));
 }

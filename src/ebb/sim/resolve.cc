@@ -101,7 +101,8 @@ ClusterSpec in_halves(ClusterSpec cluster) {
       std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [](const NodeSpec& node) { return !node.pool.empty(); });
   if (named) return cluster;
   const std::size_t half = cluster.nodes.size() / 2;
-  for (std::size_t n = 0; n < cluster.nodes.size(); ++n) cluster.nodes[n].pool = n < half ? "training" : "serving";
+  for (std::size_t n = 0; n < cluster.nodes.size(); ++n)
+    cluster.nodes[n].pool = n < half ? kTrainingPool : kServingPool;
   return cluster;
 }
 

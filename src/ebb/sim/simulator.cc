@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ebb/sim/engine.h"
-#include "ebb/sim/journal_header.h"
 #include "ebb/sim/resolve.h"
 #include "ebb/sim/settings.h"
 #include "ebb/spec/cluster.h"
@@ -74,7 +73,7 @@ Result<void> check_services(const ClusterSpec& cluster, const Workload& workload
   return {};
 }
 
-Result<Workload> in_quanta(const Workload& workload, Duration quantum) {
+Workload in_quanta(const Workload& workload, Duration quantum) {
   Workload rounded = workload;
   const auto nearest = [&](Duration d) { return (d + quantum / 2) / quantum * quantum; };
   for (JobSpec& job : rounded.jobs) {
@@ -88,8 +87,8 @@ Result<Workload> in_quanta(const Workload& workload, Duration quantum) {
 Result<void> check_times(const SimOptions& options, Duration quantum) {
   const auto check = [&](const char* what, Duration d) -> Result<void> {
     if (d % quantum == Duration(0)) return {};
-    return fail(ErrorCode::invalid_argument, "{} {} s: with --time seconds it must be whole seconds", what,
-                format_seconds(d));
+    return fail(ErrorCode::invalid_argument, "{} {} s: with --time {} it must be whole seconds", what,
+                format_seconds(d), spec::to_string(options.time));
   };
   if (options.resize_cost.kind == perf::ResizeClass::fixed) {
     EBB_RETURN_IF_ERROR(check("--resize-cost", options.resize_cost.fixed));
@@ -215,7 +214,7 @@ Result<sched::Scheduler> make_scheduler(const ClusterSpec& cluster, const SimOpt
   EBB_ASSIGN_OR_RETURN(const sched::Options sim_values,
                        sched::Options::parse(sim_options(), assignments(options.set, true)));
   sched::SchedulerConfig config;
-  config.quantum = quantum_of(options.time);
+  config.quantum = spec::quantum_of(options.time);
   config.lending = options.lending;
   config.ordered_placements = sim_values.get<std::string>("placement_change") == "ordered";
   config.profiles = profiles_of(options, profiles);
@@ -231,7 +230,7 @@ Result<SimResult> simulate(const ClusterSpec& given_cluster, const Workload& giv
   const ClusterSpec cluster = cluster_for(given_cluster, given, options.lending);
   const bool profiled = names_applications(given);
   EBB_ASSIGN_OR_RETURN(sched::Scheduler scheduler, make_scheduler(cluster, options, profiled, registry));
-  const Duration quantum = quantum_of(options.time);
+  const Duration quantum = spec::quantum_of(options.time);
   EBB_RETURN_IF_ERROR(check_times(options, quantum));
   if (!scheduler.config().serving.place_at_ticks && !options.round) {
     return fail(ErrorCode::invalid_argument,
@@ -244,7 +243,7 @@ Result<SimResult> simulate(const ClusterSpec& given_cluster, const Workload& giv
                                          sim_values.get<std::string>("largest_size") == "cluster"));
   }
   if (options.time != spec::TimeModel::fractional) {
-    EBB_ASSIGN_OR_RETURN(changed, in_quanta(changed ? *changed : given, quantum));
+    changed = in_quanta(changed ? *changed : given, quantum);
   }
   const Workload& workload = changed ? *changed : given;
   if (!options.skip_impossible) EBB_RETURN_IF_ERROR(check_possible(cluster, workload, options.lending));

@@ -1,9 +1,11 @@
 #pragma once
 
 /// The discrete-event simulator: drives the scheduler core (sched) with virtual time over a workload. All that happens
-/// at one time is one batch: ends of jobs first, then failures and repairs of nodes, answers to plans, submissions in
-/// file order, and (without rounds: always) a tick. The engine answers every decision at once: a preempted job is gone
-/// and a started one runs at the same time, productive later by the resize cost.
+/// at one time is one batch: ends of jobs and tasks first, then reports of jobs, failures and repairs of nodes with
+/// what they break, answers to plans, confirmations that took time, demands of services, submissions in file order, and
+/// (without rounds: always, unless only replicas became ready) a tick, else a timer if anything serves. The world obeys
+/// at once, or after the option `drain`: a preempted job is gone, then what is started runs, productive later by the
+/// resize cost; replicas serve after their start delay.
 
 #include <cstdint>
 #include <functional>
@@ -39,9 +41,10 @@ struct SimOptions {
   spec::TimeModel time = spec::TimeModel::fractional;
   std::uint64_t seed = 1;  ///< for random faults
   spec::Faults faults;
-  std::string trace_name;        ///< what reports call the workload; "" if it has no name
-  bool skip_impossible = false;  ///< leave out jobs that the cluster can never hold, instead of an error
-  bool end_with_jobs = false;    ///< the run ends with its last job, whatever demand of services is left
+  std::string trace_name;         ///< what reports call the workload; "" if it has no name
+  bool skip_impossible = false;   ///< leave out jobs that the cluster can never hold, instead of an error
+  bool end_with_jobs = false;     ///< the run ends with its last job, whatever demand of services is left
+  bool check_invariants = false;  ///< sched::check_invariants() after every step, for tests: costs as many steps x jobs
 };
 
 /// Options of the simulator that --set takes beside those of the policy.

@@ -119,6 +119,7 @@ Workload jobs(const std::vector<std::tuple<int, int, GpuCount>>& rows) {
 template <typename P>
 Result<SimResult> run(const Workload& workload, SimOptions options = {}) {
   options.policy = "test";
+  options.check_invariants = true;
   return simulate(test_cluster(1, 4), workload, options, registry_with<P>());
 }
 

@@ -43,9 +43,7 @@ void TrainingProcess::measure() {
   if (known) return;
   perf::Observation seen{nodes, replicas_, choice_.atomic, times_.step_s, times_.sync_s};
   if (world_.noise > 0) {
-    // Two uniform draws make one normal one (Box-Muller).
-    const double normal = std::sqrt(random_.exponential(2)) * std::cos(2 * M_PI * random_.uniform());
-    const double factor = std::exp(world_.noise * normal);
+    const double factor = std::exp(world_.noise * random_.normal());
     seen.step_s *= factor;
     seen.sync_s *= factor;
   }
@@ -60,9 +58,7 @@ void TrainingProcess::choose_batch() {
   model_changed_ = false;
   const BatchLimits& limits = spec_.batch;
   if (!world_.adapt_batch || profile_.fixed_batch() > 0) {
-    const BatchSize target = world_.adapt_batch     ? profile_.fixed_batch()
-                             : spec_.batch_size > 0 ? spec_.batch_size
-                                                    : limits.initial;
+    const BatchSize target = world_.adapt_batch ? profile_.fixed_batch() : spec_.batch_asked();
     choice_ = perf::batch_for_target(limits, replicas_, target);
   } else if (!throughput_) {
     choice_ = perf::batch_for_target(limits, replicas_, std::max(limits.initial, limits.local_min * replicas_));
@@ -82,7 +78,7 @@ std::optional<double> TrainingProcess::run(double seconds) {
     measure();
     const double end = profile_.progress_after(epoch_ + 1);
     const double left = seconds - used;
-    const double asked = spec_.batch_size > 0 ? spec_.batch_size : spec_.batch.initial;
+    const double asked = spec_.batch_asked();
     const double steps_per_s = batch() / asked / times_.with(choice_.accumulation);
     if (progress_ + rate_ * left < end) {
       progress_ += rate_ * left;
@@ -163,7 +159,7 @@ JobReport TrainingProcess::report() const {
 Duration time_alone(const perf::Profile& profile, const JobSpec& spec, GpuCount node_gpus) {
   std::vector<GpuCount> placement;
   for (GpuCount left = spec.gpus; left > 0; left -= placement.back()) placement.push_back(std::min(left, node_gpus));
-  const double target = spec.batch_size > 0 ? spec.batch_size : spec.batch.initial;
+  const double target = spec.batch_asked();
   const BatchChoice choice = perf::batch_for_target(spec.batch, spec.gpus, target);
   const auto batch = static_cast<double>(perf::global_batch(spec.gpus, choice));
   const double step_s = profile.step_times(placement, choice.atomic).with(choice.accumulation);

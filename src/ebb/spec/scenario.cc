@@ -200,6 +200,10 @@ const char* to_string(TimeModel model) {
   return "unknown";
 }
 
+Duration quantum_of(TimeModel model) {
+  return model == TimeModel::fractional ? Duration(1) : Duration(std::chrono::seconds(1));
+}
+
 Result<Scenario> parse_scenario(std::string name, const std::string& text) {
   return read_yaml(name, text, [&] { return Parser(name).parse(text); });
 }

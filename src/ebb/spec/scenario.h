@@ -41,6 +41,8 @@ struct Faults {
 /// `seconds`, and what ended is noticed at the next round only; it holds its GPUs until then.
 enum class TimeModel { fractional, seconds, polled };
 const char* to_string(TimeModel model);
+/// What times are multiples of.
+Duration quantum_of(TimeModel model);
 
 struct Scenario {
   std::optional<std::string> description;
