@@ -70,6 +70,7 @@ const ebbUsage = (() => {
     ["Reclaim latency, p50", (l) => (l.reclaims > 0 ? l.reclaim_p50_s : null), f.duration, true],
     ["Reclaim latency, p99", (l) => (l.reclaims > 0 ? l.reclaim_p99_s : null), f.duration, true],
     ["Forced", (l) => l.forced, f.number],
+    ["Late", (l) => l.late, f.number],
   ];
 
   function fillTable(box, rows, columns, part, caption) {

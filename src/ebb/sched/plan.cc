@@ -82,6 +82,7 @@ void stop_sleepers(Turn& turn, const TrainingPlan& plan) {
 void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
   const State& state = turn.state();
   std::vector<bool> hosts(state.capacity().spec().nodes.size());
+  std::vector<bool> lags(hosts.size());  // hosts only replicas that end at this very moment
   // Where nobody trains, sleeping replicas make room: else a job could wait for ever beside free GPUs.
   const bool nobody_trains = state.holding_count() == 0;
   std::vector<ReplicaId> sleepers;
@@ -89,13 +90,20 @@ void strip_replica_nodes(Turn& turn, TrainingPlan& plan) {
     const ReplicaPhase phase = state.replica(id).phase(turn.now());
     if (phase == ReplicaPhase::sleep && nobody_trains) {
       sleepers.push_back(id);
-    } else if (phase != ReplicaPhase::stopping || turn.serving().strip == Strip::lagging) {
+    } else if (phase != ReplicaPhase::stopping) {
       hosts[state.replica(id).place.node] = true;
+    } else if (turn.serving().strip == Strip::lagging) {
+      lags[state.replica(id).place.node] = true;
     }
   }
+  bool waits = false;
   for (auto& [job, allocation] : plan) {
-    std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node]; });
+    waits = waits || std::any_of(allocation.begin(), allocation.end(),
+                                 [&](const NodeShare& share) { return lags[share.node] && !hosts[share.node]; });
+    std::erase_if(allocation, [&](const NodeShare& share) { return hosts[share.node] || lags[share.node]; });
   }
+  // Those nodes are there for the next decision, which may be the last thing that happens.
+  if (waits) turn.wake_at(turn.now());
   for (const ReplicaId id : sleepers) {
     const auto on_node = [&](const NodeShare& share) { return share.node == state.replica(id).place.node; };
     const bool in_the_way = std::any_of(plan.begin(), plan.end(), [&](const auto& entry) {

@@ -9,9 +9,10 @@
 ///   3. what is left is placed: on free GPUs (nodes with the fewest training GPUs first), else in place of sleeping
 ///      replicas, else on GPUs taken back from training (ServingOptions::reclaim)
 ///
-/// A demand that finds no place waits for the next step. Its memory (arrivals for learned keep-alive, the random
+/// A demand that finds no place waits for the next step. Its memory (gaps for learned keep-alive, the random
 /// generator) is part of the scheduler's state. Sources: DeepBoot (ATS-I), Lyra.
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -28,8 +29,9 @@ class Serving {
 
   const ServingOptions& options() const { return options_; }
 
-  /// A task arrived: what learned keep-alive is made of.
+  /// A task arrived, or a service wants so many replicas: what learned keep-alive is made of.
   void on_task(const State& state, JobId task, Time now);
+  void on_demand(ServiceId service, std::int32_t replicas, Time now);
   /// A replica of the service was evicted at a tick.
   void on_evicted(ServiceId service) { evicted_.push_back(service); }
   /// `place_tasks`: whether step 3 is done for tasks; it always is for the demand of services.
@@ -40,23 +42,25 @@ class Serving {
   static std::optional<Time> next_sleep(const State& state, Time now);
 
  private:
-  struct Arrivals {
-    std::optional<Time> last;
+  /// How long a replica of a service went unused until it was needed again.
+  struct Learned {
     std::deque<Duration> gaps;  // the latest ones
-  };
-  /// Demand without a replica: a task, or one more replica of a service.
-  struct Pending {
-    ServiceId service = 0;
-    std::optional<JobId> task;
+    std::optional<Time> last_task;
+    std::int32_t demand = 0;
+    std::vector<std::optional<Time>> fell_at;  // by k: when the demand was last above k, if it is not now
+
+    void add_gap(Duration gap);
   };
 
+  Learned& learned_of(ServiceId service);
   std::optional<Duration> keep_alive(ServiceId service, std::uint32_t hits) const;
   void stop_unkept(Turn& turn) const;
   void serve_warm(Turn& turn) const;
-  void balance(Turn& turn, std::vector<Pending>& pending) const;
+  /// A service is listed once for every replica that it lacks.
+  void balance(Turn& turn, std::vector<ServiceId>& lacking) const;
 
   ServingOptions options_;
-  std::vector<Arrivals> arrivals_;  // by service
+  std::vector<Learned> learned_;    // by service
   std::vector<ServiceId> evicted_;  // at the last tick, with ServingOptions::warm_after_eviction
   Random random_;
 };

@@ -10,7 +10,7 @@ namespace ebb::sched {
 
 /// Which training GPUs are taken back when a service needs some.
 enum class Reclaim : std::uint8_t {
-  least_loss,  ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least
+  least_loss,  ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least (gangs: see reclaim.h)
   node,        ///< Lyra: whole nodes, those with the fewest training GPUs first
   random,      ///< uniformly among the GPUs that may be taken, free ones too
   first_fit,   ///< the first nodes, whatever runs there
@@ -20,7 +20,10 @@ enum class Reclaim : std::uint8_t {
 enum class KeepAlive : std::uint8_t {
   none,       ///< not at all: it is stopped
   constants,  ///< min(base + bonus x hits, limit) x factor
-  learned,    ///< nine of ten gaps between the last arrivals at the service, within (base and limit) x factor
+  /// Nine of ten of the last gaps at the service, within (base and limit) x factor. Gaps of tasks are the times between
+  /// their arrivals; those of a demand over time, for each number of replicas, the time since it last fell below that
+  /// until it reaches it again: so long a replica would have rested.
+  learned,
 };
 
 /// Whether training leaves every node that hosts a replica, at every decision.

@@ -9,13 +9,17 @@
 namespace ebb::sim {
 namespace {
 
-// Whether some legal number of GPUs can work on a batch of the range in whole passes of legal size.
+// Whether so many GPUs can work on a batch of the range in whole passes of legal size.
+bool size_fits(const BatchLimits& batch, GpuCount gpus) {
+  const std::int64_t most = std::int64_t{gpus} * std::max<std::int64_t>(batch.local_max, 1);
+  const std::int64_t passes = std::max<std::int64_t>(1, (batch.initial + most - 1) / most);
+  return passes * gpus * batch.local_min <= batch.largest;
+}
+
+// Whether some legal number of GPUs can.
 bool some_size_fits(const JobSpec& job) {
-  const BatchLimits& batch = job.batch;
   for (GpuCount gpus = job.smallest(); gpus <= job.largest(); gpus += job.gpu_step) {
-    const std::int64_t most = std::int64_t{gpus} * std::max<std::int64_t>(batch.local_max, 1);
-    const std::int64_t passes = std::max<std::int64_t>(1, (batch.initial + most - 1) / most);
-    if (passes * gpus * batch.local_min <= batch.largest) return true;
+    if (size_fits(job.batch, gpus)) return true;
   }
   return false;
 }
@@ -57,6 +61,14 @@ Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCoun
                 "from {} to {} fits",
                 job.name, batch.initial, batch.largest, batch.local_min, batch.local_max, job.smallest(),
                 job.largest());
+  }
+  // What policies of fixed size give it.
+  if (!size_fits(batch, job.gpus)) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "job '{}' asks for {} GPUs and trains with batches of {} to {} samples, {} to {} on each GPU at a time: "
+        "so many GPUs are too many; give it fewer, or a larger batch",
+        job.name, job.gpus, batch.initial, batch.largest, batch.local_min, batch.local_max);
   }
   // What the trace says of it was on other GPUs, or at another batch size.
   job.run_time = std::max(time_alone(*profile, job, node_gpus), Duration(1));
