@@ -171,17 +171,19 @@ TEST_F(CliOutputs, JsonIsOneObjectWithTheDocumentedKeysOnly) {
     for (const auto& [key, value] : object.items()) names.push_back(key);
     return names;
   };
-  EXPECT_THAT(keys(json), ElementsAre("schema_version", "jobs_total", "jobs_completed", "jobs_impossible", "training",
-                                      "queue", "inference", "loans", "gpu_seconds_by_state", "makespan_s",
-                                      "utilisation", "gpu_seconds", "restarts", "preemptions", "max_rho", "warnings"));
+  EXPECT_THAT(keys(json),
+              ElementsAre("schema_version", "jobs_total", "jobs_completed", "jobs_impossible", "training", "queue",
+                          "inference", "loans", "gpu_seconds_by_state", "profile_lookups", "makespan_s", "utilisation",
+                          "gpu_seconds", "restarts", "preemptions", "max_rho", "warnings"));
   EXPECT_THAT(keys(json["training"]), ElementsAre("count", "avg_jct_s", "p50_jct_s", "p99_jct_s"));
   EXPECT_THAT(keys(json["queue"]), ElementsAre("avg_pending_s", "p50_pending_s", "p99_pending_s"));
   EXPECT_THAT(keys(json["inference"]),
               ElementsAre("count", "avg_extra_s", "p99_extra_s", "requests", "in_target_share"));
   EXPECT_THAT(keys(json["loans"]),
-              ElementsAre("count", "gpu_seconds", "reclaims", "reclaim_p50_s", "reclaim_p99_s", "forced"));
+              ElementsAre("count", "gpu_seconds", "reclaims", "reclaim_p50_s", "reclaim_p99_s", "forced", "late"));
   EXPECT_THAT(keys(json["gpu_seconds_by_state"]),
               ElementsAre("training", "resizing", "starting", "serving", "protected", "sleeping", "idle"));
+  EXPECT_THAT(keys(json["profile_lookups"]), ElementsAre("count", "clamped", "fitted"));
   EXPECT_TRUE(json["warnings"].is_array());
 }
 

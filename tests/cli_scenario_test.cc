@@ -214,9 +214,9 @@ TEST_F(CliScenario, JobsWithoutAPoolRunInTraining) {
               ElementsAre("a,training,0,0,10,10,0,20,0,", "b,training,0,10,20,20,10,20,0,no_capacity",
                           "c,training,0,0,10,10,0,20,0,"));
   EXPECT_THAT(starts(), ElementsAre("0 on 1", "2 on 0", "1 on 1"));
-  // Without a pool "training" they run anywhere.
+  // Without a pool "training" they run in all that does not serve.
   run_rows({scenario("trace: pools.csv\ncluster: 1x2@serving+1x2@other\npolicy: fifo\n")});
-  EXPECT_THAT(starts(), ElementsAre("0 on 0", "1 on 1", "2 on 0"));
+  EXPECT_THAT(starts(), ElementsAre("0 on 1", "1 on 1", "2 on 0"));
   // A gang of 4 is larger than the pool, not than the cluster.
   folder_.write("pools.csv", "job,submit_s,run_s,gpus\na,0,10,4\n");
   expect_refused({"sim", "run", scenario("trace: pools.csv\ncluster: 1x2@serving+1x2@training\n")},

@@ -54,22 +54,23 @@ const ebbUsage = (() => {
       element("thead", {}, head), element("tbody", {}, ...body)));
   }
 
-  // [name, value of the run's part, text]
+  // [name, value of the run's part, text, whether 0 says something]; a column without anything to say is left out
   const INFERENCE = [
     ["Tasks", (i) => i.submitted, f.number],
     ["Completed", (i) => i.count, f.number],
-    ["Extra latency, mean", (i) => (i.count > 0 ? i.avg_extra_s : null), f.duration],
-    ["Extra latency, p99", (i) => (i.count > 0 ? i.p99_extra_s : null), f.duration],
+    ["Extra latency, mean", (i) => (i.count > 0 ? i.avg_extra_s : null), f.duration, true],
+    ["Extra latency, p99", (i) => (i.count > 0 ? i.p99_extra_s : null), f.duration, true],
     ["Requests", (i) => i.requests, f.number],
-    ["In target", (i) => i.in_target_share, (share) => f.percent(share, 2)],
+    ["In target", (i) => (i.count > 0 || i.requests > 0 ? i.in_target_share : null), (share) => f.percent(share, 2), true],
   ];
   const LOANS = [
     ["GPUs lent", (l) => l.count, f.number],
     ["GPU-hours lent", (l) => l.gpu_seconds / 3600, (h) => f.number(h, h < 10 ? 1 : 0)],
     ["Reclaims", (l) => l.reclaims, f.number],
-    ["Reclaim latency, p50", (l) => (l.reclaims > 0 ? l.reclaim_p50_s : null), f.duration],
-    ["Reclaim latency, p99", (l) => (l.reclaims > 0 ? l.reclaim_p99_s : null), f.duration],
+    ["Reclaim latency, p50", (l) => (l.reclaims > 0 ? l.reclaim_p50_s : null), f.duration, true],
+    ["Reclaim latency, p99", (l) => (l.reclaims > 0 ? l.reclaim_p99_s : null), f.duration, true],
     ["Forced", (l) => l.forced, f.number],
+    ["Late", (l) => l.late, f.number],
   ];
 
   function fillTable(box, rows, columns, part, caption) {
@@ -78,7 +79,8 @@ const ebbUsage = (() => {
       box.replaceChildren();
       return;
     }
-    const used = columns.filter(([, value]) => known.some((s) => value(part(s.run)) !== 0));
+    const says = (value, zero) => value !== null && (zero || value !== 0);
+    const used = columns.filter(([, value, , zero]) => known.some((s) => says(value(part(s.run)), zero)));
     box.replaceChildren(element("table", { className: "figures plain" },
       element("caption", { className: "visually-hidden" }, caption),
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Run"),

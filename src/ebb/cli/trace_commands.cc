@@ -5,6 +5,8 @@
 
 #include "ebb/cli/command.h"
 #include "ebb/cli/validators.h"
+#include "ebb/perf/profile.h"
+#include "ebb/sim/resolve.h"
 #include "ebb/spec/cluster.h"
 #include "ebb/trace/transform.h"
 #include "ebb/trace/workload.h"
@@ -154,11 +156,16 @@ void add_info(CLI::App& trace, Context& context) {
   command->callback([flags, &context] {
     context.finish([&]() -> Result<void> {
       std::optional<GpuCount> gpus;
+      ClusterSpec cluster;
       if (!flags->cluster.empty()) {
-        EBB_ASSIGN_OR_RETURN(const ClusterSpec cluster, spec::parse_cluster(flags->cluster));
+        EBB_ASSIGN_OR_RETURN(cluster, spec::parse_cluster(flags->cluster));
         gpus = cluster.total_gpus();
       }
-      EBB_ASSIGN_OR_RETURN(const trace::ReadResult read, flags->input.read(context));
+      EBB_ASSIGN_OR_RETURN(trace::ReadResult read, flags->input.read(context));
+      // On a cluster the run times of jobs with a profile are known.
+      if (gpus && sim::names_applications(read.workload)) {
+        EBB_RETURN_IF_ERROR(sim::resolve_profiles(read.workload, perf::ProfileSet::built_in(), cluster, false));
+      }
       const trace::WorkloadInfo info = trace::info(read.workload);
       context.print(flags->json ? info_json(read, info, gpus).dump(2) + "\n" : info_text(read, info, gpus));
       return {};

@@ -39,11 +39,12 @@ Capacity::Capacity(ClusterSpec spec, Lending lending)
   for (GroupId g = 0; g < group_names_.size(); ++g) type_groups_[group_type_[g]] |= GroupMask{1} << g;
   for (GroupId g = 0; g < group_names_.size(); ++g) {
     if (group_names_[g].second == kServingPool) lendable_groups_ |= GroupMask{1} << g;
-    if (group_names_[g].second == kServingPool ||
-        (lending == Lending::pooled && group_names_[g].second == kTrainingPool))
-      serving_groups_ |= GroupMask{1} << g;
+    if (group_names_[g].second == kTrainingPool) training_groups_ |= GroupMask{1} << g;
   }
-  if (lendable_groups_ == 0) serving_groups_ = ~GroupMask{0};
+  if (training_groups_ == 0) training_groups_ = all_groups() & ~lendable_groups_;
+  if (training_groups_ == 0) training_groups_ = all_groups();
+  serving_groups_ = lendable_groups_ | (lending == Lending::pooled ? training_groups_ : 0);
+  if (lendable_groups_ == 0) serving_groups_ = all_groups();
   group_gpus_.resize(group_names_.size());
   type_gpus_.resize(types.size());
   usable_nodes_of_size_.resize(group_names_.size());
@@ -68,13 +69,13 @@ ClassId Capacity::class_of(const JobSpec& job) {
   const bool has_types = any_group([](const auto& name) { return !name.first.empty(); });
   const bool has_pools = any_group([](const auto& name) { return !name.second.empty(); });
   const bool has_training = any_group([](const auto& name) { return name.second == kTrainingPool; });
-  const std::string_view pool = job.pool.empty() && has_training ? kTrainingPool : std::string_view(job.pool);
+  const bool at_home = job.pool.empty() || (has_training && job.pool == kTrainingPool);
+  const GroupMask home = training_groups_ | (lending_ != Lending::none ? lendable_groups_ : 0);
   GroupMask eligible = 0;
   for (GroupId g = 0; g < group_names_.size(); ++g) {
     const auto& [group_type, group_pool] = group_names_[g];
     const bool type_fits = !has_types || job.gpu_type.empty() || job.gpu_type == group_type;
-    const bool borrows = lending_ != Lending::none && pool == kTrainingPool && group_pool == kServingPool;
-    const bool pool_fits = !has_pools || pool.empty() || pool == group_pool || borrows;
+    const bool pool_fits = !has_pools || (at_home ? (home >> g & 1) != 0 : job.pool == group_pool);
     if (type_fits && pool_fits) {
       eligible |= GroupMask{1} << g;
     }

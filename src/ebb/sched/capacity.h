@@ -7,10 +7,10 @@
 /// confirmed free. What a decision may use is `free + releasing` on nodes that are up and not draining (available()).
 ///
 /// Eligibility: a job may name a GPU type and a pool. A gang never mixes GPU types; within one type it may span pools.
-/// A job that names no pool runs in the pool "training" if the cluster has one, otherwise anywhere. Where the cluster
-/// names no types (or no pools) at all, it does not tell them apart, and those that jobs name count for nothing.
-/// Replicas of services run in the pool "serving" if the cluster has one, otherwise anywhere. Lending widens this:
-/// `pooled` lets training and serving use both pools, `partitioned` lets training use both.
+/// A job that names no pool runs in the pool "training" if the cluster has one, otherwise outside the pool "serving".
+/// Where the cluster names no types (or no pools) at all, it does not tell them apart, and those that jobs name count
+/// for nothing. Replicas of services run in the pool "serving" if the cluster has one, otherwise anywhere. Lending
+/// widens this: `pooled` lets training and serving use both pools, `partitioned` lets training use both.
 
 #include <cstdint>
 #include <string>
@@ -135,6 +135,9 @@ class Capacity {
   std::size_t unusable_nodes_ = 0;
   GpuCount total_gpus_ = 0;
   Lending lending_;
+  GroupMask all_groups() const { return (GroupMask{1} << (group_names_.size() - 1) << 1) - 1; }
+
+  GroupMask training_groups_ = 0;  // where jobs that name no pool run when nothing is lent
   GroupMask serving_groups_ = 0;
   GroupMask lendable_groups_ = 0;
   FreeIndex free_;

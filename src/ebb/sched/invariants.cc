@@ -70,7 +70,17 @@ Result<void> check_serving(const State& state) {
     return broken("{} replicas with {} GPUs are alive, counted {} with {}", alive, gpus, state.live_replicas().size(),
                   state.gpus_serving());
   }
+  std::size_t queued = 0;
   for (ServiceId id = 0; id < serving.size(); ++id) {
+    const ServiceState& service = state.services()[id];
+    queued += service.waiting.size();
+    const auto resting = std::count_if(service.replicas.begin(), service.replicas.end(), [&](ReplicaId replica) {
+      const ReplicaState& is = state.replica(replica);
+      return is.rests() && service.resting.contains({-std::int64_t{is.hits}, replica});
+    });
+    if (static_cast<std::size_t>(resting) != service.resting.size()) {
+      return broken("service {} has {} replicas that rest, listed {}", id, resting, service.resting.size());
+    }
     if (serving[id] != state.services()[id].serving) {
       return broken("service {} has {} replicas that serve, counted {}", id, serving[id], state.services()[id].serving);
     }
@@ -83,11 +93,14 @@ Result<void> check_serving(const State& state) {
     ++active;
     if (job.phase == JobPhase::waiting) {
       ++waiting;
+      if (!state.waiting_tasks().contains(id) || !state.services()[job.service].waiting.contains(id)) {
+        return broken("task {} waits, but not in the queue of service {}", id, job.service);
+      }
     } else if (!job.replica || state.replica(*job.replica).task != id) {
       return broken("task {} is {} without a replica of its own", id, to_string(job.phase));
     }
   }
-  if (waiting != state.waiting_tasks().size() || active != state.active_tasks()) {
+  if (waiting != state.waiting_tasks().size() || waiting != queued || active != state.active_tasks()) {
     return broken("{} of {} tasks wait, counted {} of {}", waiting, active, state.waiting_tasks().size(),
                   state.active_tasks());
   }

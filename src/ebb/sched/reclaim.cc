@@ -32,6 +32,15 @@ double numpy_sum(std::span<const double> terms) {
 
 }  // namespace
 
+namespace {
+
+// GPU-seconds that a gang did since it was started: what it has not saved, for all that is known here.
+double work_at_stake(const JobState& job, Time now) {
+  return to_seconds(std::max(now - job.productive_at, Duration(0))) * job.gpus;
+}
+
+}  // namespace
+
 GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) {
   const State& state = turn.state();
   const Capacity& capacity = state.capacity();
@@ -56,8 +65,10 @@ GpuFinder::GpuFinder(Turn& turn, Random& random) : turn_(turn), random_(random) 
     entry.allocation = job.allocation;
     entry.shrinkable = job.spec.sizing == Sizing::elastic && (turn.policy_resizes() || options.allow_rigid_shrink);
   }
+  const bool whole_gangs = !turn.policy_resizes() && !options.allow_rigid_shrink;
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
-    jobs_[j].value = turn.estimator().speedup(state, jobs_[j].id, jobs_[j].allocation);
+    jobs_[j].value = whole_gangs ? work_at_stake(state.job(jobs_[j].id), turn.now())
+                                 : turn.estimator().speedup(state, jobs_[j].id, jobs_[j].allocation);
     for (const NodeShare& share : jobs_[j].allocation) {
       nodes_[share.node].training += share.gpus;
       nodes_[share.node].jobs.push_back(j);

@@ -5,9 +5,14 @@
 /// replicas of one step may take GPUs of the same job.
 ///
 /// Taking from training goes by reduction steps: an elastic job to its next smaller legal size; a job at its smallest,
-/// or a rigid gang, only as a whole, and then all that it frees is offered at once. Cost of the first replica: one
-/// estimate for each (job, node) pair of training, cached by the estimator. What a node would lose is kept until one of
-/// its jobs changes, so that each further replica costs a look at every node.
+/// or a rigid gang, only as a whole, and then all that it frees is offered at once. What a step loses is the speed-up
+/// that the job loses by it. Where the policy sizes no jobs, all are taken whole, and it is the GPU-seconds of useful
+/// work since the job's last start: what it has done since its last checkpoint, as far as the scheduler can tell. (With
+/// ServingOptions::allow_rigid_shrink it is the speed-up there too: DeepBoot's rule, which its presets keep.) Under
+/// policies that size jobs a rigid gang counts with its speed-up, as the others do: seconds of work and speed-ups
+/// cannot be compared. Cost of the first replica: one estimate for each (job, node) pair of training, cached by the
+/// estimator. What a node would lose is kept until one of its jobs changes, so that each further replica costs a look
+/// at every node.
 
 #include <optional>
 #include <vector>
@@ -32,7 +37,7 @@ class GpuFinder {
     Allocation allocation;  // as planned; empty: preempted
     bool changed = false;
     bool shrinkable = false;
-    double value = 0;  // speed-up of `allocation`
+    double value = 0;  // what losing all of `allocation` costs
   };
   /// What it costs to take so many GPUs from the training of a node.
   struct Loss {

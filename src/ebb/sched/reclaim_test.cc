@@ -298,7 +298,7 @@ TEST(Reclaim, DemandAboveCapacityWaits) {
                          .serving = {.reclaim = reclaim}});
     arrive(run, 3, 10);
     EXPECT_EQ(run.state().job(0).phase, JobPhase::waiting);
-    EXPECT_EQ(run.state().waiting_tasks(), std::vector<JobId>{3});
+    EXPECT_EQ(run.state().waiting_tasks(), std::set<JobId>{3});
     run.tell(JobFinished{1, {}}, 20);
     run.tick(49);
     EXPECT_EQ(run.state().waiting_tasks().size(), 1U) << "the first replica is protected";

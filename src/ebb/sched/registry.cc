@@ -47,14 +47,14 @@ std::span<const OptionSpec> Registry::common_options() {
        {"packed", "one_node"}},
       {"reclaim",
        std::string("least_loss"),
-       "which training GPUs are taken back for services: least loss of speed-up (largest_sum: the same by sums over "
-       "all jobs, whose rounding chooses among equal losses as in DeepBoot's simulator), whole nodes, random, or first "
-       "nodes",
+       "which training GPUs are taken back for services: least loss (of speed-up; where the policy sizes no jobs, of "
+       "work since their start; largest_sum: of speed-up, by sums over all jobs, whose rounding chooses among equal "
+       "losses as in DeepBoot's simulator), whole nodes, random, or first nodes",
        {"least_loss", "largest_sum", "node", "random", "first_fit"}},
       {"keep_alive",
        std::string("constants"),
-       "how long a replica stays warm and unlent after serving: by constants, learned from gaps between arrivals, or "
-       "none (it stops at once)",
+       "how long a replica stays warm and unlent after serving: by constants, learned from the gaps between arrivals "
+       "of tasks or between fall and rise of a demand, or none (it stops at once)",
        {"constants", "learned", "none"}},
       {"keep_alive_factor", 1.0, "multiplies the times of keep_alive", {}, 0, 1000},
       {"keep_alive_base", Duration(std::chrono::seconds(30)), "keep-alive after the first use", {}},

@@ -100,7 +100,7 @@ void Scheduler::tell_policy(const Event& event, bool withdrawn, Time now) {
     void operator()(const JobResized& e) const { policy.on_resized(state, e.job, at); }
     void operator()(const JobReport& e) const { policy.on_report(state, e.job, at); }
     void operator()(const ServiceAdded&) const {}
-    void operator()(const ServiceDemand&) const {}
+    void operator()(const ServiceDemand& e) const { serving.on_demand(e.service, e.replicas, at); }
     void operator()(const ReplicaReady&) const {}
     void operator()(const ReplicaStopped&) const {}
     void operator()(const Timer&) const {}

@@ -13,9 +13,10 @@
 /// nobody else gets their GPUs; a demand that rises by no more is met at once. All needs come first, and together with
 /// them it is at most what the serving pool holds: services in order. Used up, it is made up for as in step 3.
 ///
-/// A demand that finds no place waits for the next step. Its memory (arrivals for learned keep-alive, the random
+/// A demand that finds no place waits for the next step. Its memory (gaps for learned keep-alive, the random
 /// generator) is part of the scheduler's state. Sources: DeepBoot (ATS-I), Lyra.
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -32,12 +33,13 @@ class Serving {
 
   const ServingOptions& options() const { return options_; }
 
-  /// A task arrived: what learned keep-alive is made of.
+  /// A task arrived, or a service wants so many replicas: what learned keep-alive is made of.
   void on_task(const State& state, JobId task, Time now);
+  void on_demand(ServiceId service, std::int32_t replicas, Time now);
   /// A replica of the service was evicted at a tick.
   void on_evicted(ServiceId service) { evicted_.push_back(service); }
-  /// `place`: whether step 3 is done.
-  void run(Turn& turn, bool place);
+  /// `place_tasks`: whether step 3 is done for tasks; it always is for the demand of services.
+  void run(Turn& turn, bool place_tasks);
   /// Starts replicas for the tasks that the policy placed itself.
   void start_placed(Turn& turn) const;
   /// When a warm replica falls asleep that something waits for; a Timer event then makes it available.
@@ -46,25 +48,26 @@ class Serving {
   static std::optional<Time> next_sleep(const State& state, Time now);
 
  private:
-  struct Arrivals {
-    std::optional<Time> last;
+  /// How long a replica of a service went unused until it was needed again.
+  struct Learned {
     std::deque<Duration> gaps;  // the latest ones
-  };
-  /// Demand without a replica: a task, or one more replica of a service.
-  struct Pending {
-    ServiceId service = 0;
-    std::optional<JobId> task;
+    std::optional<Time> last_task;
+    std::int32_t demand = 0;
+    std::vector<std::optional<Time>> fell_at;  // by k: when the demand was last above k, if it is not now
+
+    void add_gap(Duration gap);
   };
 
+  Learned& learned_of(ServiceId service);
   std::optional<Duration> keep_alive(ServiceId service, std::uint32_t hits) const;
   void stop_unkept(Turn& turn) const;
   void serve_warm(Turn& turn) const;
-  /// `spare`: headroom that is missing.
-  void balance(Turn& turn, std::vector<Pending>& pending, std::vector<Pending>& spare) const;
+  /// A service is listed once for every replica that it lacks, and for every one of its headroom (`spare`).
+  void balance(Turn& turn, std::vector<ServiceId>& lacking, std::vector<ServiceId>& spare) const;
   static std::int32_t hold_headroom(Turn& turn, ServiceId service, std::int32_t headroom);
 
   ServingOptions options_;
-  std::vector<Arrivals> arrivals_;  // by service
+  std::vector<Learned> learned_;    // by service
   std::vector<ServiceId> evicted_;  // at the last tick, with ServingOptions::warm_after_eviction
   Random random_;
 };

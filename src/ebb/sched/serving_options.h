@@ -10,7 +10,7 @@ namespace ebb::sched {
 
 /// Which training GPUs are taken back when a service needs some.
 enum class Reclaim : std::uint8_t {
-  least_loss,   ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least
+  least_loss,   ///< DeepBoot's ATS-I: one GPU at a time, where the sum of speed-ups falls least (gangs: see reclaim.h)
   largest_sum,  ///< least_loss by sums over all jobs: which of equal losses is taken depends on rounding
   node,         ///< Lyra: whole nodes, those with the fewest training GPUs first
   random,       ///< uniformly among the GPUs that may be taken, free ones too
@@ -21,7 +21,10 @@ enum class Reclaim : std::uint8_t {
 enum class KeepAlive : std::uint8_t {
   none,       ///< not at all: it is stopped
   constants,  ///< min(base + bonus x hits, limit) x factor
-  learned,    ///< nine of ten gaps between the last arrivals at the service, within (base and limit) x factor
+  /// Nine of ten of the last gaps at the service, within (base and limit) x factor. Gaps of tasks are the times between
+  /// their arrivals; those of a demand over time, for each number of replicas, the time since it last fell below that
+  /// until it reaches it again: so long a replica would have rested.
+  learned,
 };
 
 struct ServingOptions {
@@ -32,7 +35,7 @@ struct ServingOptions {
   Duration bonus = std::chrono::seconds(15);
   Duration limit = std::chrono::seconds(120);
   std::int32_t headroom = 0;         ///< replicas of each service beyond its need that stay warm and are not lent
-  bool place_at_ticks = true;        ///< false: waiting demand is placed between ticks only, as in DeepBoot's simulator
+  bool place_at_ticks = true;        ///< false: tasks are placed between ticks only, as in DeepBoot's simulator
   bool allow_rigid_shrink = false;   ///< reclaim may take single GPUs of rigid gangs
   bool strip = false;                ///< training leaves every node that hosts a replica, at every decision
   bool serving_pool_first = false;   ///< other nodes only if none of the serving pool is or can be made free

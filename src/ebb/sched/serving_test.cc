@@ -136,6 +136,30 @@ TEST_F(ServingTest, LearnedKeepAliveCoversNineOfTenGaps) {
   EXPECT_EQ(state().replica(0).keep_alive, seconds(300)) << "two of thirteen, and not above the limit";
 }
 
+// For each number of replicas: from the fall of the demand below it until it is reached again.
+TEST_F(ServingTest, LearnedKeepAliveOfADemandIsItsPauses) {
+  make(2, {.keep_alive = KeepAlive::learned, .limit = seconds(300)});
+  step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 1}}, 0);
+  step({ReplicaReady{0}}, 5);
+  EXPECT_EQ(step({ServiceDemand{0, 0}}, 900), (std::vector<Decision>{RestReplica{0, seconds(30)}}));
+  EXPECT_EQ(step({ServiceDemand{0, 1}}, 1000), (std::vector<Decision>{WakeReplica{0}}));
+  EXPECT_EQ(step({ServiceDemand{0, 0}}, 1900), (std::vector<Decision>{RestReplica{0, seconds(100)}}));
+  // A second replica was never needed before.
+  step({ServiceDemand{0, 2}}, 2000);
+  step({ReplicaReady{1}}, 2005);
+  EXPECT_EQ(step({ServiceDemand{0, 1}}, 2010), (std::vector<Decision>{RestReplica{1, seconds(100)}}));
+}
+
+TEST_F(ServingTest, WhatFindsNoPlaceHoldsUpNothingSmaller) {
+  make(3);
+  JobSpec large = test_job(4, 5);
+  large.kind = JobKind::inference;
+  large.application = "large";
+  const JobId first = next_++;
+  EXPECT_EQ(step({JobSubmitted{first, large}, task(), task("b")}, 0).size(), 2U);
+  EXPECT_EQ(state().waiting_tasks(), std::set<JobId>{first});
+}
+
 TEST_F(ServingTest, TheMostReusedWarmReplicaServes) {
   make(3);
   step({task(), task()}, 0);
@@ -252,6 +276,12 @@ TEST_F(ServingTest, TicksPlaceOnlyIfTheyMay) {
     EXPECT_EQ(step({task(), Tick{}}, 60).size(), place ? 1U : 0U);
     EXPECT_EQ(step({Timer{}}, 61).size(), place ? 0U : 1U);
   }
+}
+
+// A demand that changes at a tick has nothing else to wait for.
+TEST_F(ServingTest, TicksAlwaysPlaceTheDemandOfServices) {
+  make(1, {.place_at_ticks = false});
+  EXPECT_EQ(step({ServiceAdded{0, {.name = "web", .gpus = 1}}, ServiceDemand{0, 1}, Tick{}}, 60).size(), 1U);
 }
 
 }  // namespace

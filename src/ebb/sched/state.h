@@ -17,8 +17,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ebb/base/result.h"
@@ -71,6 +73,7 @@ struct JobState {
   Time occupied_since{};                    ///< since when so many
   GpuNanoseconds gpu_time = 0;              ///< GPUs occupied over time, up to `occupied_since`
   std::shared_ptr<const JobReport> report;  ///< the last one, if any
+  ServiceId service = 0;                    ///< of an inference task
   std::optional<ReplicaId> replica;         ///< of an inference task: what serves it, or will
 
   /// May still run.
@@ -144,6 +147,9 @@ struct ServiceState {
   std::int32_t demand = 0;          ///< replicas wanted; services of tasks have none
   std::int32_t serving = 0;         ///< replicas that serve or start without a task
   std::vector<ReplicaId> replicas;  ///< alive, in order of start
+  std::set<JobId> waiting;          ///< tasks that no replica serves or was started for
+  /// Replicas that rest, as (-hits, number): the most reused first, the oldest among equals.
+  std::set<std::pair<std::int64_t, ReplicaId>> resting;
 };
 
 /// GPU-time spent by what the GPUs did.
@@ -197,13 +203,17 @@ class State {
   /// nullopt if no such service was added and no task named it.
   std::optional<ServiceId> find_service(std::string_view name) const;
   /// GPUs of a replica for this task.
-  GpuCount gpus_of_task(JobId task) const { return services_[*find_service(jobs_[task].spec.application)].spec.gpus; }
+  GpuCount gpus_of_task(JobId task) const { return services_[jobs_[task].service].spec.gpus; }
   const std::vector<ReplicaState>& replicas() const { return replicas_; }
   const ReplicaState& replica(ReplicaId id) const { return replicas_[id]; }
   /// Replicas that are not gone, in order of their number.
   const std::vector<ReplicaId>& live_replicas() const { return live_replicas_; }
   /// Inference tasks that no replica serves or was started for, in order of their number.
-  const std::vector<JobId>& waiting_tasks() const { return waiting_tasks_; }
+  const std::set<JobId>& waiting_tasks() const { return waiting_tasks_; }
+  /// How often a task lost its replica and waited again.
+  std::uint64_t tasks_returned() const { return tasks_returned_; }
+  /// Whether a task waits, or a service has fewer replicas than it wants.
+  bool lacks_replicas() const;
   /// Tasks that are not finished.
   std::size_t active_tasks() const { return active_tasks_; }
   /// GPUs on which processes of training jobs are, and those of replicas that have all of theirs. Nothing is in both:
@@ -275,6 +285,10 @@ class State {
   static void add_phase(const ReplicaState& replica, Time now, GpuTimes& times);
   void close_phase(ReplicaState& replica, Time now);
   void wait_again(JobId task, Time now);
+  void add_waiting_task(JobId task);
+  void remove_waiting_task(JobId task);
+  void begin_rest(ReplicaId replica);
+  void end_rest(ReplicaId replica);
 
   Capacity capacity_;
   std::vector<JobState> jobs_;
@@ -294,7 +308,8 @@ class State {
   std::map<std::string, ServiceId, std::less<>> service_names_;
   std::vector<ReplicaState> replicas_;
   std::vector<ReplicaId> live_replicas_;
-  std::vector<JobId> waiting_tasks_;
+  std::set<JobId> waiting_tasks_;
+  std::uint64_t tasks_returned_ = 0;
   std::size_t active_tasks_ = 0;
   GpuCount gpus_serving_ = 0;
   GpuCount gpus_lent_ = 0;

@@ -71,8 +71,34 @@ void State::submit_task(JobId id) {
     service.spec.name = spec.application;
     service.spec.gpus = spec.gpus;
   }
+  jobs_[id].service = *find_service(spec.application);
   ++active_tasks_;
-  waiting_tasks_.push_back(id);
+  add_waiting_task(id);
+}
+
+void State::add_waiting_task(JobId id) {
+  waiting_tasks_.insert(id);
+  services_[jobs_[id].service].waiting.insert(id);
+}
+
+void State::remove_waiting_task(JobId id) {
+  waiting_tasks_.erase(id);
+  services_[jobs_[id].service].waiting.erase(id);
+}
+
+// Its hits do not change while it rests.
+void State::begin_rest(ReplicaId id) {
+  services_[replicas_[id].service].resting.emplace(-std::int64_t{replicas_[id].hits}, id);
+}
+
+void State::end_rest(ReplicaId id) {
+  services_[replicas_[id].service].resting.erase({-std::int64_t{replicas_[id].hits}, id});
+}
+
+bool State::lacks_replicas() const {
+  return !waiting_tasks_.empty() || std::any_of(services_.begin(), services_.end(), [](const ServiceState& service) {
+    return service.demand > service.serving;
+  });
 }
 
 void State::wait_again(JobId id, Time now) {
@@ -84,7 +110,8 @@ void State::wait_again(JobId id, Time now) {
   }
   task.phase = JobPhase::waiting;
   task.replica.reset();
-  waiting_tasks_.insert(std::lower_bound(waiting_tasks_.begin(), waiting_tasks_.end(), id), id);
+  ++tasks_returned_;
+  add_waiting_task(id);
 }
 
 // Adds the time since the replica entered its phase to what GPUs did.
@@ -138,9 +165,9 @@ Result<void> State::apply(const StartReplica& d, Time now) {
   if (d.task) {
     EBB_RETURN_IF_ERROR(require_job(*d.task, "replica for a task"));
     const JobState& task = jobs_[*d.task];
-    EBB_RETURN_IF_ERROR(require_phase(
-        *d.task, "replica for a task",
-        !task.training() && task.phase == JobPhase::waiting && find_service(task.spec.application) == d.service));
+    EBB_RETURN_IF_ERROR(
+        require_phase(*d.task, "replica for a task",
+                      !task.training() && task.phase == JobPhase::waiting && task.service == d.service));
   }
   const bool may_use = capacity_.may_serve(d.place.node);
   if (d.place.gpus != service.spec.gpus || d.place.gpus > capacity_.available(d.place.node) || !may_use) {
@@ -162,7 +189,7 @@ Result<void> State::apply(const StartReplica& d, Time now) {
   if (d.task) {
     jobs_[*d.task].phase = JobPhase::starting;
     jobs_[*d.task].replica = d.replica;
-    std::erase(waiting_tasks_, *d.task);
+    remove_waiting_task(*d.task);
   } else {
     ++service.serving;
   }
@@ -200,14 +227,14 @@ Result<void> State::apply(const Serve& d, Time now) {
   ReplicaState& replica = replicas_[d.replica];
   const JobState& task = jobs_[d.task];
   EBB_RETURN_IF_ERROR(require_phase(
-      d.task, "service",
-      !task.training() && task.phase == JobPhase::waiting && find_service(task.spec.application) == replica.service));
+      d.task, "service", !task.training() && task.phase == JobPhase::waiting && task.service == replica.service));
+  end_rest(d.replica);
   replica.hits = replica.phase(now) == ReplicaPhase::sleep ? 0 : replica.hits + 1;
   close_phase(replica, now);
   replica.folded = ReplicaPhase::serving;
   replica.task = d.task;
   replica.keep_alive = d.keep_alive;
-  std::erase(waiting_tasks_, d.task);
+  remove_waiting_task(d.task);
   jobs_[d.task].replica = d.replica;
   begin_task(d.task, now);
   return {};
@@ -222,11 +249,13 @@ void State::finish_task(JobId id, Time now) {
   replica.task.reset();
   replica.folded = ReplicaPhase::protect;
   replica.protect_until = now + replica.keep_alive.value_or(Duration(0));
+  begin_rest(*task.replica);
 }
 
 Result<void> State::apply(const WakeReplica& d, Time now) {
   EBB_RETURN_IF_ERROR(require_rest(d.replica, "waking"));
   ReplicaState& replica = replicas_[d.replica];
+  end_rest(d.replica);
   replica.hits = replica.phase(now) == ReplicaPhase::sleep ? 0 : replica.hits + 1;
   close_phase(replica, now);
   replica.folded = ReplicaPhase::serving;
@@ -246,7 +275,10 @@ Result<void> State::apply(const RestReplica& d, Time now) {
   replica.folded = ReplicaPhase::protect;
   replica.keep_alive = d.keep_alive;
   replica.protect_until = now + d.keep_alive;
-  if (serves) --services_[replica.service].serving;
+  if (serves) {
+    begin_rest(d.replica);
+    --services_[replica.service].serving;
+  }
   return {};
 }
 
@@ -257,6 +289,7 @@ Result<void> State::apply(const StopReplica& d, Time now) {
     return fail(ErrorCode::internal, "stop of replica {} of service '{}', which is protected until {} s", d.replica,
                 services_[replica.service].spec.name, format_seconds(replica.protect_until));
   }
+  end_rest(d.replica);
   close_phase(replica, now);
   replica.folded = ReplicaPhase::stopping;
   capacity_.begin_release({replica.place});
@@ -267,6 +300,7 @@ Result<void> State::apply(const ReplicaStopped& e, Time now) {
   EBB_RETURN_IF_ERROR(require_replica(e.replica, "end"));
   ReplicaState& replica = replicas_[e.replica];
   if (!replica.alive()) return fail(ErrorCode::internal, "end of replica {}, which is gone", e.replica);
+  if (replica.rests()) end_rest(e.replica);
   close_phase(replica, now);
   MetPromises met;
   if (replica.folded == ReplicaPhase::starting) {

@@ -56,7 +56,7 @@ class FoldServing : public FoldTest {
 
 TEST_F(FoldServing, ATaskGoesThroughTheWholeLifeOfAReplica) {
   ok(Event(JobSubmitted{0, task("chat", 2)}), 0);
-  EXPECT_EQ(state_.waiting_tasks(), std::vector<JobId>{0});
+  EXPECT_EQ(state_.waiting_tasks(), std::set<JobId>{0});
   ok(start(0, kChat, {1, 2}, 0), 10);
   EXPECT_TRUE(state_.waiting_tasks().empty());
   EXPECT_EQ(state_.job(0).phase, JobPhase::starting);
@@ -249,7 +249,7 @@ TEST_F(FoldServing, AReplicaFailsInEveryPhase) {
   ok(Event(ReplicaStopped{1}), 3);
   EXPECT_EQ(state_.job(1).failures, 1U);
   ok(Event(ReplicaStopped{2}), 3);
-  EXPECT_EQ(state_.waiting_tasks(), (std::vector<JobId>{0, 1}));
+  EXPECT_EQ(state_.waiting_tasks(), (std::set<JobId>{0, 1}));
   EXPECT_TRUE(state_.live_replicas().empty());
   EXPECT_EQ(available(1), 0);
   ok(Event(NodeRepaired{1}), 4);

@@ -1,5 +1,7 @@
 #include "ebb/sim/engine.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -30,12 +32,16 @@ Engine::Engine(const Workload& workload, const SimOptions& options, WorldOptions
       demand_(workload, state().capacity().total_gpus()),
       running_(state(), world_.training, polled()),
       confirmations_(state()),
-      recorder_(workload, options.target_extra) {}
+      recorder_(workload, options.target_extra, world_.reclaim_bound) {}
 
 Result<void> Engine::run() {
   while (true) {
     const std::optional<Time> next = next_time();
-    if (!next) return {};
+    if (!next) {
+      EBB_RETURN_IF_ERROR(check_for_stall());
+      if (look_again_) continue;
+      return {};
+    }
     if (*next >= kEndOfTime) {
       return fail(ErrorCode::failed_precondition,
                   "the schedule runs past {} years; are the run times of the trace in seconds?",
@@ -47,8 +53,25 @@ Result<void> Engine::run() {
 
 void Engine::fill(SimResult& result) const {
   recorder_.fill(state(), now_, result);
+  fill_lookups(result);
   result.steps = steps_;
   result.events = events_;
+}
+
+void Engine::fill_lookups(SimResult& result) const {
+  ProfileLookups& sum = result.summary.profile_lookups;
+  std::vector<std::string> outside;
+  for (const auto& [application, lookups] : running_.lookups()) {
+    sum.count += lookups.count;
+    sum.clamped += lookups.clamped;
+    sum.fitted += lookups.fitted;
+    if (lookups.clamped + lookups.fitted > 0) outside.push_back(application);
+  }
+  if (outside.empty()) return;
+  result.summary.warnings.push_back(fmt::format(
+      "{} of {} step times were not measured: {} were taken at the end of the measured local batches, {} from a fit, "
+      "outside the measured placements. Applications: {}",
+      sum.clamped + sum.fitted, sum.count, sum.clamped, sum.fitted, fmt::join(outside, ", ")));
 }
 
 // When each thing that is known beforehand happens next: a submission, a demand, an answer to a plan, and services that
@@ -84,7 +107,7 @@ std::optional<Time> Engine::next_time() {
 
 // The time of the next tick that nothing but the clock causes.
 std::optional<Time> Engine::next_tick() const {
-  if (!options_.round) return result_.next_wake_at;
+  if (!options_.round) return look_again_ ? now_ : result_.next_wake_at;
   if (state().active_count() == 0) return std::nullopt;
   if (changed_since_tick_ || (every_round_ && state().holding_count() > 0)) {
     return round_up(now_, /*strictly=*/ticked_at_ == now_);
@@ -135,6 +158,7 @@ Result<void> Engine::batch(Time now) {
   if (tick) {
     batch_.emplace_back(Tick{});
     changed_since_tick_ = false;
+    look_again_ = false;
     ticked_at_ = now;
   } else if (!quiet && serves()) {
     batch_.emplace_back(Timer{});
@@ -142,11 +166,15 @@ Result<void> Engine::batch(Time now) {
   EBB_RETURN_IF_ERROR(step());
   const bool decided = !result_.decisions.empty();
   EBB_RETURN_IF_ERROR(carry_out());
+  if (world_.training.interference > 0) running_.mark_interference(now);
   // Whoever was stopped, and nobody was started in its place, is looked at again.
   if (decided && state().holding_count() == 0 && state().waiting_count() > 0) changed_since_tick_ = true;
   recorder_.batch_done(state(), now);
   if (hooks_.progress && steps_ % kProgressEvery == 0) hooks_.progress(jobs_done_, workload_.jobs.size());
-  if (tick && !decided) EBB_RETURN_IF_ERROR(check_for_stall());
+  if (tick) {
+    tick_decided_ = decided;
+    EBB_RETURN_IF_ERROR(check_for_stall());
+  }
   return check_for_progress();
 }
 
@@ -258,8 +286,7 @@ Result<void> Engine::carry_out() {
     for (const Decision& decision : result_.decisions) obey(decision);
     if (!batch_.empty()) {
       // GPUs that came free and are promised to nobody may serve what still waits.
-      if (!polled() && !state().waiting_tasks().empty()) batch_.emplace_back(Timer{});
-      EBB_RETURN_IF_ERROR(step());
+      EBB_RETURN_IF_ERROR(confirm());
       if (!result_.decisions.empty()) continue;
     }
     const std::vector<Holder> launched = scheduler_.take_launchable();
@@ -267,17 +294,30 @@ Result<void> Engine::carry_out() {
     batch_.clear();
     idle_batches_ = 0;
     for (const Holder& holder : launched) launch(holder);
-    if (world_.training.interference > 0) running_.mark_interference();
     if (batch_.empty()) return {};
-    EBB_RETURN_IF_ERROR(step());
+    // So may those of a job that runs from now on: while it started or changed its GPUs they were out of reach.
+    EBB_RETURN_IF_ERROR(confirm());
   }
+}
+
+// A step about what became of decisions. Services that lack replicas are looked after (polled time: at rounds only).
+Result<void> Engine::confirm() {
+  const bool timer = !polled() && state().lacks_replicas();
+  if (timer) batch_.emplace_back(Timer{});
+  EBB_RETURN_IF_ERROR(step());
+  // Training that lost its GPUs may find others.
+  const bool took = std::any_of(result_.decisions.begin(), result_.decisions.end(), [](const Decision& decision) {
+    return std::holds_alternative<Preempt>(decision) || std::holds_alternative<Resize>(decision);
+  });
+  if (took) changed_since_tick_ = look_again_ = true;
+  return {};
 }
 
 void Engine::obey(const Decision& decision) {
   if (const auto* preempt = std::get_if<Preempt>(&decision)) {
     const JobId id = preempt->job;
     const Duration kept = running_.progress(id, now_);
-    count_stop(id, kept);
+    if (!forces()) count_stop(id, kept);
     stop_training(id, JobStopped{id, kept});
   } else if (const auto* resize = std::get_if<Resize>(&decision)) {
     for (const Target& target : resize->targets) {
@@ -304,11 +344,12 @@ void Engine::stop_training(JobId id, Event confirmation) {
   running_.stop(id);
   if (world_.drain == Duration(0)) {
     batch_.push_back(std::move(confirmation));
-  } else if (world_.drain <= world_.reclaim_bound) {
+  } else if (!forces()) {
     confirmations_.add(now_ + world_.drain, std::move(confirmation));
   } else {
     recorder_.forced();
     const Duration kept = running_.surviving_progress(id, now_, options_.faults.checkpoint_interval);
+    count_stop(id, kept);
     confirmations_.add(now_ + world_.reclaim_bound, JobFailed{id, kept});
   }
 }

@@ -41,6 +41,7 @@ class Engine {
   void fill(SimResult& result) const;
 
  private:
+  void fill_lookups(SimResult& result) const;
   struct Answer {
     Time at{};
     PlanReady plan;
@@ -66,11 +67,14 @@ class Engine {
   void take_arrivals();
   Result<void> step();
   Result<void> carry_out();
+  Result<void> confirm();
   void obey(const Decision& decision);
   void stop_training(JobId id, Event confirmation);
   void launch(const sched::Holder& holder);
   void launch_job(JobId id);
 
+  /// Whoever must give GPUs back is killed before it has.
+  bool forces() const { return world_.drain > world_.reclaim_bound; }
   void count_stop(JobId id, Duration kept);
   bool nothing_ahead() const;
   std::vector<JobId> fitting_jobs() const;
@@ -99,6 +103,8 @@ class Engine {
   sched::StepResult result_;  // of the last step
   std::optional<Time> ticked_at_;
   bool changed_since_tick_ = false;
+  bool tick_decided_ = false;  // the last tick decided something
+  bool look_again_ = false;    // without rounds: a tick is wanted now, though nothing happens
 
   Recorder recorder_;
   std::uint64_t steps_ = 0;

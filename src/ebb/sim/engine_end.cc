@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "ebb/sched/room.h"
 #include "ebb/sim/engine.h"
@@ -55,11 +56,17 @@ bool Engine::repair_would_help() const {
 // The run goes on, but nothing comes of it.
 Result<void> Engine::check_for_progress() {
   if (vain_stops_ > kMaxVainStops + 100 * state().active_count()) {
+    const std::string forced =
+        forces() ? fmt::format(
+                       ", or jobs are killed because they give GPUs back (drain, {} s) more slowly than "
+                       "reclaim_bound ({} s) and keep nothing",
+                       format_seconds(world_.drain), format_seconds(world_.reclaim_bound))
+                 : "";
     return fail(ErrorCode::aborted,
                 "the run gets nowhere at {} s: the last {} times that a job was stopped it had done no useful work "
                 "since its start. Nodes fail too often for these run times, or policy '{}' preempts jobs before they "
-                "get past the resize cost ({}): give a larger mtbf or a checkpoint_interval, or lower the cost",
-                format_seconds(now_), vain_stops_, options_.policy, options_.resize_cost.to_string());
+                "get past the resize cost ({}){}: give a larger mtbf or a checkpoint_interval, or lower the cost",
+                format_seconds(now_), vain_stops_, options_.policy, options_.resize_cost.to_string(), forced);
   }
   if (idle_batches_ > kMaxIdleBatches + 100 * state().capacity().spec().nodes.size()) {
     return fail(ErrorCode::aborted,
@@ -101,10 +108,17 @@ bool Engine::gpus_are_gone() const {
          });
 }
 
-// After a tick without decisions: will anything ever happen?
+// After a tick, or when nothing is ahead: will anything ever happen?
 Result<void> Engine::check_for_stall() {
-  if (state().waiting_count() == 0 || result_.next_wake_at || result_.serve_at || !answers_.empty() || !nothing_ahead())
+  if (gave_up_ || state().waiting_count() == 0 || result_.next_wake_at || result_.serve_at || !answers_.empty() ||
+      !nothing_ahead()) {
     return {};
+  }
+  // What was decided may have made room for those who wait. (With rounds the next one looks at them.)
+  if (std::exchange(tick_decided_, false)) {
+    look_again_ = !options_.round;
+    return {};
+  }
   // Where none of them fits, the run ends with these jobs not run. So it does where GPUs are gone and what is left
   // cannot be used under this policy or placement (a gang at the head that fits nowhere any more).
   const std::vector<JobId> fitting = fitting_jobs();

@@ -34,12 +34,15 @@ nlohmann::ordered_json summary_json(const Summary& summary) {
                    {"reclaims", loans.reclaims},
                    {"reclaim_p50_s", loans.reclaim_p50_s},
                    {"reclaim_p99_s", loans.reclaim_p99_s},
-                   {"forced", loans.forced}};
+                   {"forced", loans.forced},
+                   {"late", loans.late}};
   const GpuSeconds& states = summary.gpu_seconds_by_state;
   json["gpu_seconds_by_state"] = {{"training", states.training}, {"resizing", states.resizing},
                                   {"starting", states.starting}, {"serving", states.serving},
                                   {"protected", states.protect}, {"sleeping", states.sleeping},
                                   {"idle", states.idle}};
+  const ProfileLookups& lookups = summary.profile_lookups;
+  json["profile_lookups"] = {{"count", lookups.count}, {"clamped", lookups.clamped}, {"fitted", lookups.fitted}};
   json["makespan_s"] = summary.makespan_s;
   json["utilisation"] = summary.utilisation;
   json["gpu_seconds"] = summary.gpu_seconds;

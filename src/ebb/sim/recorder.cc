@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "ebb/perf/queueing.h"
 
@@ -22,9 +24,8 @@ double gpu_seconds_of(sched::GpuNanoseconds time) {
 /// Replicas that are wanted now, by service: for its demand, and one a task.
 std::vector<std::int64_t> wanted_replicas(const State& state) {
   std::vector<std::int64_t> wanted;
-  for (const sched::ServiceState& service : state.services()) wanted.push_back(service.demand);
-  for (const JobId task : state.waiting_tasks()) {
-    ++wanted[*state.find_service(state.job(task).spec.application)];
+  for (const sched::ServiceState& service : state.services()) {
+    wanted.push_back(service.demand + static_cast<std::int64_t>(service.waiting.size()));
   }
   for (const ReplicaId replica : state.live_replicas()) {
     if (state.replica(replica).task) ++wanted[state.replica(replica).service];
@@ -77,10 +78,11 @@ GpuCount own_gpus(const sched::Capacity& capacity) {
 
 }  // namespace
 
-Recorder::Recorder(const Workload& workload, Duration target_extra)
+Recorder::Recorder(const Workload& workload, Duration target_extra, Duration reclaim_bound)
     : start_(start_of(workload)),
       last_(start_),
       target_extra_(target_extra),
+      reclaim_bound_(reclaim_bound),
       history_(training_jobs_of(workload)),
       gpus_in_use_(start_),
       queue_length_(start_),
@@ -130,6 +132,7 @@ void Recorder::advance(const State& state, Time now) {
   }
   active_seconds_ += static_cast<double>(state.active_count()) * seconds;
   if (excess_.now) excess_.seconds += seconds;
+  for (Blocked& blocked : blocked_) blocked.time += blocked.now ? now - last_ : Duration(0);
   last_ = now;
 }
 
@@ -159,7 +162,9 @@ void Recorder::demand(ServiceId service, const ServiceSpec& spec, double request
 // A replica that must wait for GPUs which no sleeping replica gives up waits for training.
 void Recorder::decided(const State& state, const std::vector<Decision>& decisions, Time now) {
   for (const Decision& decision : decisions) {
+    if (const auto* serve = std::get_if<Serve>(&decision)) end_wait(state, serve->task);
     const auto* start = std::get_if<StartReplica>(&decision);
+    if (start != nullptr && start->task) end_wait(state, *start->task);
     if (start == nullptr || state.replica(start->replica).promised == 0) continue;
     GpuCount from_sleepers = 0;
     for (const Decision& other : decisions) {
@@ -180,10 +185,8 @@ void Recorder::replica_launched(ReplicaId replica, Time now) {
 
 // Looked at only while something lacks a replica: else all of them found a place.
 void Recorder::note_excess(const State& state) {
-  excess_.now = false;
-  bool lacks = !state.waiting_tasks().empty();
-  for (const sched::ServiceState& service : state.services()) lacks = lacks || service.demand > service.serving;
-  if (!lacks) return;
+  const bool before = std::exchange(excess_.now, false);
+  if (!state.lacks_replicas()) return;
   const sched::Capacity& capacity = state.capacity();
   std::vector<GpuCount> nodes;
   GpuCount all = 0;
@@ -208,14 +211,82 @@ void Recorder::note_excess(const State& state) {
     excess_.capacity = all;
   }
   excess_.waited.resize(state.jobs().size());
+  // Those that waited before and were seen need no second look.
+  const bool all_anew = !before || excess_.returned != state.tasks_returned();
+  const std::set<JobId>& tasks = state.waiting_tasks();
+  for (auto task = all_anew ? tasks.begin() : tasks.lower_bound(excess_.next); task != tasks.end(); ++task) {
+    excess_.tasks += excess_.waited[*task] ? 0 : 1;
+    excess_.waited[*task] = true;
+  }
+  excess_.next = static_cast<JobId>(state.jobs().size());
+  excess_.returned = state.tasks_returned();
+}
+
+void Recorder::begin_wait(const State& state, JobId task) {
+  const ServiceId service = state.job(task).service;
+  blocked_at_wait_[task] = service < blocked_.size() ? blocked_[service].time : Duration(0);
+}
+
+void Recorder::end_wait(const State& state, JobId task) {
+  const auto found = blocked_at_wait_.find(task);
+  if (found == blocked_at_wait_.end()) return;
+  const ServiceId service = state.job(task).service;
+  late_ += service < blocked_.size() && blocked_[service].time - found->second > reclaim_bound_ ? 1 : 0;
+  blocked_at_wait_.erase(found);
+}
+
+void Recorder::heard(const State& state, const std::vector<Event>& events, Time now) {
+  history_.heard(state, events, now);
+  for (const Event& event : events) {
+    const auto* submitted = std::get_if<JobSubmitted>(&event);
+    if (submitted != nullptr && !state.job(submitted->job).training()) begin_wait(state, submitted->job);
+  }
+  if (tasks_returned_ == state.tasks_returned()) return;
+  tasks_returned_ = state.tasks_returned();
   for (const JobId task : state.waiting_tasks()) {
-    excess_.tasks += excess_.waited[task] ? 0 : 1;
-    excess_.waited[task] = true;
+    if (!blocked_at_wait_.contains(task)) begin_wait(state, task);
+  }
+}
+
+// Which services wait for GPUs of a node on which training is, and which has enough of them for one more replica but
+// for training, free GPUs and replicas that sleep.
+void Recorder::note_blocked(const State& state, Time now) {
+  blocked_.resize(state.services().size());
+  GpuCount most = 0;
+  if (state.gpus_occupied() > 0 && state.lacks_replicas()) {
+    const sched::Capacity& capacity = state.capacity();
+    std::vector<GpuCount> room(capacity.spec().nodes.size());
+    std::vector<bool> trains(room.size());
+    for (NodeId n = 0; n < room.size(); ++n) room[n] = capacity.spec().nodes[n].gpus;
+    for (const JobId id : state.holding()) {
+      for (const NodeShare& share : state.job(id).allocation) trains[share.node] = true;
+    }
+    for (const ReplicaId id : state.live_replicas()) {
+      const sched::ReplicaState& replica = state.replica(id);
+      const sched::ReplicaPhase phase = replica.phase(now);
+      const bool yields = phase == sched::ReplicaPhase::sleep || phase == sched::ReplicaPhase::stopping;
+      if (!yields) room[replica.place.node] -= replica.place.gpus;
+    }
+    for (NodeId n = 0; n < room.size(); ++n) {
+      if (trains[n] && capacity.may_serve(n) && capacity.usable(n)) most = std::max(most, room[n]);
+    }
+  }
+  for (ServiceId id = 0; id < blocked_.size(); ++id) {
+    const sched::ServiceState& service = state.services()[id];
+    Blocked& blocked = blocked_[id];
+    const auto missing = static_cast<std::size_t>(std::max(service.demand - service.serving, 0));
+    blocked.now = (missing > 0 || !service.waiting.empty()) && service.spec.gpus <= most;
+    while (blocked.lacking.size() > missing) {
+      late_ += blocked.time - blocked.lacking.front() > reclaim_bound_ ? 1 : 0;
+      blocked.lacking.pop_front();
+    }
+    while (blocked.lacking.size() < missing) blocked.lacking.push_back(blocked.time);
   }
 }
 
 void Recorder::batch_done(const State& state, Time now) {
   note_excess(state);
+  note_blocked(state, now);
   gpus_in_use_.set(now, static_cast<double>(state.gpus_occupied()));
   queue_length_.set(now, static_cast<double>(state.waiting_count()));
   gpus_serving_.set(now, static_cast<double>(state.gpus_serving()));
@@ -350,6 +421,20 @@ void Recorder::fill_inference(const State& state, SimResult& result) const {
   loans.reclaim_p50_s = reclaims.p50_s;
   loans.reclaim_p99_s = reclaims.p99_s;
   loans.forced = forced_;
+  loans.late = late_;
+  for (const auto& [task, since] : blocked_at_wait_) {
+    const ServiceId service = state.job(task).service;
+    loans.late += service < blocked_.size() && blocked_[service].time - since > reclaim_bound_ ? 1 : 0;
+  }
+  for (const Blocked& blocked : blocked_) {
+    for (const Duration since : blocked.lacking) loans.late += blocked.time - since > reclaim_bound_ ? 1 : 0;
+  }
+  if (loans.late > 0) {
+    result.summary.warnings.push_back(
+        fmt::format("{} replicas waited longer than reclaim_bound ({} s) while training held GPUs that they could have "
+                    "had",
+                    loans.late, format_seconds(reclaim_bound_)));
+  }
   if (excess_.seconds > 0) {
     result.summary.warnings.push_back(fmt::format(
         "inference needed more than the GPUs that may serve for {:.6g} s: {} {} GPUs where there were {}; {} "

@@ -2,6 +2,7 @@
 
 /// Turns what happened in a run into a SimResult.
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,7 +27,8 @@ struct ReplicaNeed {
 class Recorder {
  public:
   /// Of a run of `workload`, which begins with its first job or the first demand of a service.
-  Recorder(const Workload& workload, Duration target_extra);
+  /// `reclaim_bound`: so long training may keep GPUs that a service needs.
+  Recorder(const Workload& workload, Duration target_extra, Duration reclaim_bound);
 
   /// Before the events of a batch are folded: everything was as `state` shows it until `now`.
   void advance(const sched::State& state, Time now);
@@ -34,9 +36,7 @@ class Recorder {
   void finished(JobId job);
   void waits(JobId job, ReasonCode code);
   /// What a step heard, after it was folded.
-  void heard(const sched::State& state, const std::vector<Event>& events, Time now) {
-    history_.heard(state, events, now);
-  }
+  void heard(const sched::State& state, const std::vector<Event>& events, Time now);
   /// A service gets so many requests from now on.
   void demand(ServiceId service, const ServiceSpec& spec, double requests_per_s, const ReplicaNeed& need);
   /// What a step decided, after it was folded.
@@ -70,9 +70,21 @@ class Recorder {
     GpuCount capacity = 0;     // what there was then
     std::vector<bool> waited;  // by job: a task that waited meanwhile
     std::uint64_t tasks = 0;   // of `waited`
+    JobId next = 0;            // tasks from here on were not looked at
+    std::uint64_t returned = 0;
+  };
+
+  /// Demand of a service that waits although training holds GPUs which it could have.
+  struct Blocked {
+    bool now = false;
+    Duration time{};               // it lasted so long in all
+    std::deque<Duration> lacking;  // `time` when each replica that the demand lacks came to be wanted
   };
 
   void note_excess(const sched::State& state);
+  void note_blocked(const sched::State& state, Time now);
+  void begin_wait(const sched::State& state, JobId task);
+  void end_wait(const sched::State& state, JobId task);
   JobRecord record_of(const sched::State& state, JobId id, Time now) const;
   double rho_of(const sched::State& state, JobId id) const;
   void fill_training(const sched::State& state, SimResult& result) const;
@@ -89,6 +101,11 @@ class Recorder {
   std::map<ReplicaId, Time> reclaiming_;  // replicas that wait for GPUs of training, since when
   std::vector<double> reclaim_s_;
   std::uint64_t forced_ = 0;
+  Duration reclaim_bound_;
+  std::vector<Blocked> blocked_;               // by service
+  std::map<JobId, Duration> blocked_at_wait_;  // tasks that wait: Blocked::time when they began to
+  std::uint64_t tasks_returned_ = 0;           // as of blocked_at_wait_
+  std::uint64_t late_ = 0;
   Excess excess_;
   double net_lent_ = 0;  // GPU-seconds of training beyond the GPUs outside the serving pool
   History history_;

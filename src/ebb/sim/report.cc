@@ -46,7 +46,8 @@ Json json_of(const LoanFigures& l) {
           {"reclaims", l.reclaims},
           {"reclaim_p50_s", l.reclaim_p50_s},
           {"reclaim_p99_s", l.reclaim_p99_s},
-          {"forced", l.forced}};
+          {"forced", l.forced},
+          {"late", l.late}};
 }
 
 Json json_of(const GpuSeconds& g) {

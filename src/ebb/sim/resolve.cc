@@ -9,6 +9,21 @@
 namespace ebb::sim {
 namespace {
 
+// Whether so many GPUs can work on a batch of the range in whole passes of legal size.
+bool size_fits(const BatchLimits& batch, GpuCount gpus) {
+  const std::int64_t most = std::int64_t{gpus} * std::max<std::int64_t>(batch.local_max, 1);
+  const std::int64_t passes = std::max<std::int64_t>(1, (batch.initial + most - 1) / most);
+  return passes * gpus * batch.local_min <= batch.largest;
+}
+
+// Whether some legal number of GPUs can.
+bool some_size_fits(const JobSpec& job) {
+  for (GpuCount gpus = job.smallest(); gpus <= job.largest(); gpus += job.gpu_step) {
+    if (size_fits(job.batch, gpus)) return true;
+  }
+  return false;
+}
+
 Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCount node_gpus, GpuCount cluster_gpus,
                          bool up_to_cluster) {
   const perf::Profile* profile = profiles.find(job.application);
@@ -40,7 +55,23 @@ Result<void> resolve_job(JobSpec& job, const perf::ProfileSet& profiles, GpuCoun
     const GpuCount own = profile->max_gpus() > 0 ? std::min(fed, profile->max_gpus()) : fed;
     job.max_gpus = std::max(up_to_cluster ? cluster_gpus : std::min(own, cluster_gpus), job.min_gpus);
   }
-  if (job.run_time == Duration(0)) job.run_time = std::max(time_alone(*profile, job, node_gpus), Duration(1));
+  if (!some_size_fits(job)) {
+    return fail(ErrorCode::invalid_argument,
+                "job '{}' trains with batches of {} to {} samples, {} to {} on each GPU at a time: no number of GPUs "
+                "from {} to {} fits",
+                job.name, batch.initial, batch.largest, batch.local_min, batch.local_max, job.smallest(),
+                job.largest());
+  }
+  // What policies of fixed size give it.
+  if (!size_fits(batch, job.gpus)) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "job '{}' asks for {} GPUs and trains with batches of {} to {} samples, {} to {} on each GPU at a time: "
+        "so many GPUs are too many; give it fewer, or a larger batch",
+        job.name, job.gpus, batch.initial, batch.largest, batch.local_min, batch.local_max);
+  }
+  // What the trace says of it was on other GPUs, or at another batch size.
+  job.run_time = std::max(time_alone(*profile, job, node_gpus), Duration(1));
   return {};
 }
 

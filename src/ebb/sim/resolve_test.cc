@@ -47,12 +47,12 @@ TEST_F(Resolve, FillsInWhatTheProfileKnows) {
   EXPECT_EQ(job.max_gpus, 0);  // rigid
 }
 
-TEST_F(Resolve, KeepsWhatTheTraceSays) {
+TEST_F(Resolve, KeepsWhatTheTraceSaysOfSizesAndBatches) {
   job_.run_time = std::chrono::seconds(5);
   job_.batch = {10, 200, 10, 20};
   make_elastic(1, 7);
   const JobSpec job = resolve().value();
-  EXPECT_EQ(job.run_time, std::chrono::seconds(5));
+  EXPECT_EQ(job.run_time, std::chrono::seconds(200)) << "as the profile says";
   EXPECT_EQ(job.batch.largest, 200);
   EXPECT_EQ(job.max_gpus, 7);
 }
@@ -81,6 +81,21 @@ TEST_F(Resolve, BatchesThatNoNumberOfGpusFits) {
   job_.batch_size = 20;
   make_elastic(3, 8);
   expect_refused({"at least 3 GPUs", "at least 10 samples", "at most 20"});
+}
+
+// Policies of fixed size give it 3 GPUs: fewer samples for each than it trains with.
+TEST_F(Resolve, TheSizeAskedForMustFitTheBatches) {
+  make_elastic(1, 4);
+  job_.gpus = 3;
+  expect_refused({"job 'a'", "asks for 3 GPUs", "10 to 20 samples"});
+  job_.gpus = 2;
+  EXPECT_TRUE(resolve());
+}
+
+TEST_F(Resolve, SomeSizeMustFitTheBatches) {
+  job_.batch = {50, 55, 10, 11};
+  make_elastic(3, 4);
+  expect_refused({"job 'a'", "no number of GPUs from 3 to 4 fits"});
 }
 
 TEST_F(Resolve, TasksAreLeftAlone) {

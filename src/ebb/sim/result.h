@@ -62,8 +62,16 @@ struct LoanFigures {
   double reclaim_p50_s = 0;    ///< from the decision to confirmed free GPUs
   double reclaim_p99_s = 0;
   std::uint64_t forced = 0;  ///< jobs killed because they took longer than the bound
+  std::uint64_t late = 0;    ///< replicas that waited longer than the bound until GPUs were asked back for them
 
-  bool any() const { return count > 0 || reclaims > 0 || forced > 0; }
+  bool any() const { return count > 0 || reclaims > 0 || forced > 0 || late > 0; }
+};
+
+/// Step times that training jobs had from their profiles, each time one came to another placement or local batch.
+struct ProfileLookups {
+  std::uint64_t count = 0;
+  std::uint64_t clamped = 0;  ///< of these, at the end of the measured local batches instead
+  std::uint64_t fitted = 0;   ///< of these, from the fit of the table, outside the measured placements
 };
 
 /// What the GPUs did, GPU-seconds; together GPUs x time from the first submission (or demand of a service) to the end
@@ -90,6 +98,7 @@ struct Summary {
   InferenceFigures inference;
   LoanFigures loans;
   GpuSeconds gpu_seconds_by_state;
+  ProfileLookups profile_lookups;
   double makespan_s = 0;   ///< last end - first submission
   double utilisation = 0;  ///< GPU-seconds held / (GPUs x makespan), 0..1
   double gpu_seconds = 0;  ///< GPU-seconds held by training jobs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace ebb::sim {
 
@@ -43,6 +44,7 @@ void RunningJobs::end_at(JobId id, Time at) {
 }
 
 std::optional<Time> RunningJobs::next(Time now, std::optional<Time> others, std::optional<Time> fault) {
+  if (!completed_.empty() && !polled_) return now;
   while (!ends_.empty() && !is_due(ends_.top())) ends_.pop();  // of incarnations that were stopped
   while (!ends_.empty() && (!others || ends_.top().at < *others || !processes_[ends_.top().job])) {
     const End end = ends_.top();
@@ -163,20 +165,46 @@ void RunningJobs::serve(JobId task, Time begin) {
   end_at(task, std::min(begin + state_.job(task).spec.run_time, kEndOfTime));
 }
 
-void RunningJobs::mark_interference() {
+void RunningJobs::mark_interference(Time now) {
+  // Nodes with processes of the job: those that it does not reach yet are not among them, those that it leaves are.
+  const auto nodes_of = [](const JobState& job) {
+    std::set<NodeId> nodes;
+    if (!job.incarnate()) return nodes;
+    for (const NodeShare& share : job.allocation) {
+      const auto arrives = [&](const NodeShare& other) { return other == share; };
+      if (std::none_of(job.arriving.begin(), job.arriving.end(), arrives)) nodes.insert(share.node);
+    }
+    for (const NodeShare& share : job.departing) nodes.insert(share.node);
+    return nodes;
+  };
   std::vector<int> spread_on(state_.capacity().spec().nodes.size());
   for (const JobId id : state_.holding()) {
-    const Allocation& allocation = state_.job(id).allocation;
-    if (allocation.size() < 2) continue;
-    for (const NodeShare& share : allocation) ++spread_on[share.node];
+    const std::set<NodeId> nodes = nodes_of(state_.job(id));
+    if (nodes.size() < 2) continue;
+    for (const NodeId node : nodes) ++spread_on[node];
   }
-  for (const JobId id : state_.holding()) {
-    if (!processes_[id]) continue;
-    const Allocation& allocation = state_.job(id).allocation;
-    const bool meets = allocation.size() > 1 && std::any_of(allocation.begin(), allocation.end(),
-                                                            [&](const auto& s) { return spread_on[s.node] > 1; });
+  for (const JobId id : training_by_profile()) {
+    const std::set<NodeId> nodes = nodes_of(state_.job(id));
+    const bool meets =
+        nodes.size() > 1 && std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) { return spread_on[node] > 1; });
+    if (processes_[id]->interfered() == meets) continue;
+    advance(id, now);
     processes_[id]->set_interfered(meets);
+    advance(id, now);  // when its epoch ends now
   }
+}
+
+std::map<std::string, ProfileLookups> RunningJobs::lookups() const {
+  std::map<std::string, ProfileLookups> all;
+  for (JobId id = 0; id < processes_.size(); ++id) {
+    if (!processes_[id]) continue;
+    const ProfileLookups& of_job = processes_[id]->lookups();
+    ProfileLookups& sum = all[state_.job(id).spec.application];
+    sum.count += of_job.count;
+    sum.clamped += of_job.clamped;
+    sum.fitted += of_job.fitted;
+  }
+  return all;
 }
 
 perf::ApplicationCosts RunningJobs::costs_of(JobId id) const {

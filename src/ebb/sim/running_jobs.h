@@ -6,9 +6,11 @@
 /// Jobs without a profile progress linearly in the number of GPUs against the number asked for. Under polled time
 /// epochs are no events: jobs with a profile advance when they are looked at.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -51,8 +53,11 @@ class RunningJobs {
   void run(JobId id, Time productive_at, Duration progress, std::vector<Event>& batch);
   /// The task is served for as long as it takes.
   void serve(JobId task, Time begin);
-  /// Multi-node jobs that share a node slow each other down.
-  void mark_interference();
+  /// Multi-node jobs that share a node slow each other down: to be called whenever jobs came, went or moved. Until
+  /// `now` they ran as they were marked.
+  void mark_interference(Time now);
+  /// Step times that the jobs so far had from their profiles, by application.
+  std::map<std::string, ProfileLookups> lookups() const;
 
   perf::ApplicationCosts costs_of(JobId id) const;
   /// In terms of the job's run time.

@@ -1,6 +1,8 @@
 #include "ebb/sim/simulator.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "ebb/sim/engine.h"
 #include "ebb/sim/resolve.h"
@@ -64,11 +66,29 @@ Result<void> check_services(const ClusterSpec& cluster, const Workload& workload
                 "a replica of service '{}' needs {} GPUs on one node; the largest node that serves has {}",
                 service.spec.name, service.spec.gpus, largest);
   }
+  std::map<std::string_view, std::pair<std::string, GpuCount>> replicas;  // by service: who says so, and GPUs
+  for (const ServiceLoad& service : workload.services) {
+    replicas.try_emplace(service.spec.name, fmt::format("service '{}'", service.spec.name), service.spec.gpus);
+  }
   for (const JobSpec& job : workload.jobs) {
-    if (job.kind != JobKind::inference || job.gpus <= largest) continue;
-    return fail(ErrorCode::invalid_argument,
-                "inference task '{}' needs {} GPUs on one node; the largest node that serves has {}", job.name,
-                job.gpus, largest);
+    if (job.kind != JobKind::inference) continue;
+    if (job.gpus > largest) {
+      return fail(ErrorCode::invalid_argument,
+                  "inference task '{}' needs {} GPUs on one node; the largest node that serves has {}", job.name,
+                  job.gpus, largest);
+    }
+    const auto found = replicas.find(job.application);
+    if (found == replicas.end()) {
+      replicas.try_emplace(job.application, fmt::format("task '{}' of it", job.name), job.gpus);
+      continue;
+    }
+    const auto& [who, gpus] = found->second;
+    if (gpus == job.gpus) continue;
+    return fail(
+        ErrorCode::invalid_argument,
+        "inference task '{}' asks for {} GPUs of service '{}', but {} has {}: all replicas of a service have as "
+        "many",
+        job.name, job.gpus, job.application, who, gpus);
   }
   return {};
 }

@@ -15,6 +15,7 @@ void TrainingProcess::place(const Allocation& allocation) {
   placement_.clear();
   for (const NodeShare& share : allocation) placement_.push_back(share.gpus);
   replicas_ = gpus_in(allocation);
+  looked_up_ = 0;
   model_changed_ = true;
   if (replicas_ > 0) choose_batch();
 }
@@ -27,6 +28,12 @@ double TrainingProcess::rate() const {
 // What the job sees of itself in this configuration: a first look is remembered, and the model fitted again.
 void TrainingProcess::measure() {
   times_ = profile_.step_times(placement_, choice_.atomic);
+  if (looked_up_ != choice_.atomic) {
+    looked_up_ = choice_.atomic;
+    ++lookups_.count;
+    lookups_.clamped += times_.source == perf::Source::clamped ? 1 : 0;
+    lookups_.fitted += times_.source == perf::Source::fitted ? 1 : 0;
+  }
   const GradientStats now = profile_.gradient(batch(), epoch_);
   if (now != gradient_) {
     gradient_ = now;

@@ -18,6 +18,7 @@
 #include "ebb/model/job.h"
 #include "ebb/perf/goodput.h"
 #include "ebb/perf/profile.h"
+#include "ebb/sim/result.h"
 
 namespace ebb::sim {
 
@@ -40,6 +41,7 @@ class TrainingProcess {
   /// The job is on these GPUs now (in the order of ranks), or on none.
   void place(const Allocation& allocation);
   bool placed() const { return replicas_ > 0; }
+  bool interfered() const { return interfered_; }
   void set_interfered(bool interfered) { interfered_ = interfered; }
 
   /// Runs for so many seconds. If it completes within them, returns after how many.
@@ -64,6 +66,9 @@ class TrainingProcess {
   bool has_news() const { return news_; }
   void told() { news_ = false; }
 
+  /// Step times read from the profile.
+  const ProfileLookups& lookups() const { return lookups_; }
+
   const perf::ApplicationCosts& costs() const { return profile_.costs(); }
 
  private:
@@ -81,6 +86,8 @@ class TrainingProcess {
   std::vector<GpuCount> placement_;
   GpuCount replicas_ = 0;
   bool interfered_ = false;
+  ProfileLookups lookups_;
+  BatchSize looked_up_ = 0;  // the local batch of the last lookup on this placement; 0: none
   BatchChoice choice_;
   perf::StepTimes times_;
   double rate_ = 0;

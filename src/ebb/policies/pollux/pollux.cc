@@ -56,7 +56,8 @@ class Pollux final : public Policy {
     answer_ = answer.answer;
   }
 
-  /// A tick applies the answer that came, or asks for a plan: at one time at most one.
+  /// A tick applies the answer that came, or asks for a plan: at one time at most one. A plan that takes longer than
+  /// the interval is waited for.
   void decide(Turn& turn) override {
     const Time now = turn.now();
     if (fresh_) {
@@ -65,7 +66,7 @@ class Pollux final : public Policy {
       apply(turn);
       asked_.reset();
       if (late) turn.wake_at(now);  // to ask for the next plan
-    } else if (asked_at_ != now && (!asked_ || now - asked_->at >= settings_.interval)) {
+    } else if (asked_at_ != now && !asked_) {
       ask(turn);
     }
     if (asked_ || turn.state().holding_count() > 0 || candidates_) turn.wake_at(now + settings_.interval);

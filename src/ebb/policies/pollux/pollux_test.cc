@@ -111,6 +111,19 @@ TEST(Pollux, AsksOnceATimeAndAppliesTheAnswer) {
   EXPECT_EQ(bed.error(), std::nullopt);
 }
 
+TEST(Pollux, WaitsForAPlanThatTakesLongerThanTheInterval) {
+  Bed bed(2, 4, {{"double_at_most", "false"}});
+  bed.tick(0, {JobSubmitted{0, elastic(8)}});
+  const PlanReady late = bed.answer();
+  for (const int now : {60, 120, 180}) bed.tick(now);
+  EXPECT_EQ(bed.requests(), 1U);
+  bed.tick(200, {late});
+  EXPECT_EQ(bed.gpus(0), 8);
+  EXPECT_EQ(bed.wake(), at(200));
+  bed.tick(200);
+  EXPECT_EQ(bed.requests(), 2U);
+}
+
 TEST(Pollux, AsksForNothingWhereNothingCanChange) {
   Bed bed(2, 4);
   bed.tick(0);
@@ -203,11 +216,15 @@ TEST(Pollux, ALateAnswerSkipsWhatIsGone) {
 TEST(Pollux, AJobThatAPlanDoesNotKnowStaysAsItIs) {
   Bed bed(2, 4, {{"double_at_most", "false"}});
   bed.tick(60, {JobSubmitted{0, elastic(8)}});
-  const PlanReady old = bed.answer();
-  bed.plan(120, {JobSubmitted{1, elastic(8)}});  // no answer for an interval: asked again
-  EXPECT_EQ(bed.requests(), 2U);
+  const PlanReady first = bed.answer();
+  bed.tick(120, {JobSubmitted{1, elastic(8)}});
+  bed.tick(130, {first});
+  EXPECT_EQ(bed.gpus(0), 8);
+  EXPECT_EQ(bed.gpus(1), 0);
+  bed.plan(190);
   const GpuCount gpus = bed.gpus(0);
-  bed.tick(130, {old});  // of a plan that nobody waits for any more
+  EXPECT_EQ(gpus, 4) << "the next plan knows both";
+  bed.tick(200, {first});  // of a plan that nobody waits for any more
   EXPECT_EQ(bed.gpus(0), gpus);
   EXPECT_EQ(bed.error(), std::nullopt);
 }

@@ -24,6 +24,8 @@ __extension__ using Wide = __int128;
 ///   - a waiting job goes before a running one, and of two running ones the one whose key falls more slowly goes first:
 ///     before they met, it was smaller;
 ///   - a job that just joined the list goes last.
+/// But with no time left (a job that still pays for its start, or whose end was not noticed yet) a running job goes
+/// before all others: its key falls no further, and two such jobs would preempt each other at every decision.
 /// Within a set, `era` and `order` say who came first.
 struct Place {
   Duration time{};  // waiting: remaining time; running: when it will end if it goes on
@@ -132,6 +134,7 @@ class ShortestFirst final : public Policy {
     cursor.key = static_cast<Wide>(remaining.count()) * cursor.weight;
     const bool is_new = !cursor.running && place.era > 2 * decisions_;
     cursor.slope = cursor.running ? cursor.weight : is_new ? std::numeric_limits<GpuCount>::max() : 0;
+    if (cursor.running && remaining == Duration(0)) cursor.slope = -1;
     cursor.era = place.era;
     cursor.order = place.order;
   }

@@ -122,8 +122,8 @@ class PolluxTiresias final : public Policy {
     const PlanView view = plan_view(state, turn.now());
     GpuBudget budget(state, view);
     for (const JobId task : state.waiting_tasks()) {
-      const auto service = state.find_service(state.job(task).spec.application);
-      if (service) budget.withhold(state.capacity().serving_groups(), state.services()[*service].spec.gpus);
+      const ServiceState& service = state.services()[state.job(task).service];
+      budget.withhold(state.capacity().serving_groups(), service.spec.gpus);
     }
     TrainingPlan plan;
     for (const JobId id : view.jobs) plan.emplace_back(id, Allocation{});
