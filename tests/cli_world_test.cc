@@ -53,14 +53,14 @@ TEST_F(CliWorld, DemandThatTrainingKeepsWaitingIsCounted) {
   EXPECT_THAT(json["warnings"].dump(), HasSubstr("1 replicas waited longer than reclaim_bound (30 s)"));
 }
 
-// The last replica is stopped for the jobs that wait, and its node is there for them only at the decision after that.
-TEST_F(CliWorld, TheLastSleeperOfALaggingNodeLeavesItToTraining) {
+// The last replica is stopped for the jobs that wait.
+TEST_F(CliWorld, TheLastSleeperOfANodeLeavesItToTraining) {
   const std::string jobs = std::string(kTaskColumns) +
                            "q,0,10,1,inference,chat\n"
                            "a,5,100,4,training,\n"
                            "b,6,50,1,training,\n";
   for (const char* policy : {"optimus", "afs", "lyra"}) {
-    const auto json = run_json(on(jobs, {"--cluster", "1x4", "--policy", policy, "--set", "strip=lagging"}));
+    const auto json = run_json(on(jobs, {"--cluster", "1x4", "--policy", policy, "--set", "strip=true"}));
     EXPECT_EQ(json["jobs_completed"], 3) << policy;
   }
 }
