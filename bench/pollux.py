@@ -36,7 +36,7 @@ def exact() -> None:
 
 
 def mean_over_workloads(load: str, seed: int, *more: str) -> tuple[float, float]:
-    got = run_all([arguments(load, w, "pollux", "--set", f"seed={seed}", *more) for w in WORKLOADS])
+    got = run_all([arguments(load, w, "pollux", "--seed", seed, *more) for w in WORKLOADS])
     return statistics.fmean(g["training"]["avg_jct_s"] for g in got), max(g["cpu_s"] for g in got)
 
 

@@ -157,11 +157,15 @@ Result<void> run_compare(CompareFlags flags, Context& context) {
     EBB_ASSIGN_OR_RETURN(runs, sim::compare(setup.cluster, setup.workload, setup.options, options, context.registry,
                                             [&](double share) { progress.update(share); }));
   }
-  if (flags.seeds.size() > 1 && !setup.options.faults.mtbf &&
+  const bool draws = std::any_of(options.policies.begin(), options.policies.end(), [&](const std::string& name) {
+    const auto info = context.registry.find(name);
+    return info && (*info)->draws;
+  });
+  if (flags.seeds.size() > 1 && !setup.options.faults.mtbf && !draws &&
       (options.load_method == trace::LoadMethod::compress || flags.loads == std::vector<double>{1.0})) {
     context.warn(
         "nothing in these runs is random, so the seeds give equal results (random are: faults with an mtbf, "
-        "and --load-method sample)");
+        "--load-method sample, and the search of pollux)");
   }
   if (folder) EBB_RETURN_IF_ERROR(write_outputs(flags, runs, *folder, context, started));
   if (flags.common.json) {

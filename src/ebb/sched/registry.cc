@@ -138,7 +138,7 @@ Result<Scheduler> Registry::make_scheduler(std::string_view name,
                                            ClusterSpec cluster, SchedulerConfig config) const {
   EBB_ASSIGN_OR_RETURN(const PolicyInfo* info, find(name));
   EBB_ASSIGN_OR_RETURN(const Options options, parse_options(name, assignments));
-  EBB_ASSIGN_OR_RETURN(auto policy, make(name, assignments));
+  EBB_ASSIGN_OR_RETURN(auto policy, make(name, assignments, config.serving.seed));
   config.estimator = estimator_options(options, *info);
   config.serving = serving_options(options, config.serving.seed);
   return Scheduler(std::move(cluster), std::move(policy), std::move(config));
@@ -153,11 +153,13 @@ Result<Options> Registry::parse_options(std::string_view name,
 }
 
 Result<std::unique_ptr<Policy>> Registry::make(std::string_view name,
-                                               std::span<const std::pair<std::string, std::string>> assignments) const {
+                                               std::span<const std::pair<std::string, std::string>> assignments,
+                                               std::uint64_t seed) const {
   EBB_ASSIGN_OR_RETURN(const PolicyInfo* info, find(name));
   PolicyArguments arguments;
   EBB_ASSIGN_OR_RETURN(arguments.options, parse_options(name, assignments));
   EBB_ASSIGN_OR_RETURN(arguments.placement, make_placement(arguments.options.get<std::string>("placement")));
+  arguments.seed = seed;
   return info->make(arguments);
 }
 

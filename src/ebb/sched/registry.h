@@ -21,6 +21,7 @@ namespace ebb::sched {
 struct PolicyArguments {
   Options options;
   std::shared_ptr<const Placement> placement;
+  std::uint64_t seed = 1;  ///< of the run: for whatever a policy draws
 };
 
 /// Whether a policy looks at true run times, which only a simulation knows.
@@ -36,6 +37,7 @@ struct PolicyInfo {
   std::string source;   ///< paper or system
   Oracle oracle = Oracle::no;
   bool preemptive = false;
+  bool draws = false;         ///< its decisions depend on PolicyArguments::seed
   bool adapts_batch = false;  ///< jobs choose their batch size by goodput unless the option adapt_batch says otherwise
   std::vector<OptionSpec> options;
   /// Errors: invalid_argument for options that are valid alone but not together.
@@ -54,9 +56,10 @@ class Registry {
   Result<Options> parse_options(std::string_view name,
                                 std::span<const std::pair<std::string, std::string>> assignments) const;
 
-  /// Errors: not_found for the name; invalid_argument for an option.
+  /// `seed`: see PolicyArguments. Errors: not_found for the name; invalid_argument for an option.
   Result<std::unique_ptr<Policy>> make(std::string_view name,
-                                       std::span<const std::pair<std::string, std::string>> assignments) const;
+                                       std::span<const std::pair<std::string, std::string>> assignments,
+                                       std::uint64_t seed = 1) const;
 
   /// A scheduler with that policy. `config`: what does not come from options (quantum, lending, profiles, seed in
   /// config.serving); estimator and serving are filled from the common options. Errors: those of make().

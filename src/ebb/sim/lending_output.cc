@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/base/files.h"
+#include "ebb/base/text.h"
 
 namespace ebb::sim {
 namespace {
@@ -87,11 +88,6 @@ Json json_of(const LendingEqualShare& share, const LendingColumn& column) {
   return json;
 }
 
-std::string human(double seconds) {
-  const auto duration = duration_from_seconds(seconds);
-  return duration ? format_human(*duration) : fmt::format("{:.0f} s", seconds);
-}
-
 // "31.2 % (95 % interval 28.1 to 34.0 %, 10 seeds)" of a value's size.
 std::string percent_with_interval(const Estimate& e, double sign) {
   if (e.count < 2) return fmt::format("{:.1f} % (one seed, no interval)", 100 * sign * e.mean);
@@ -102,6 +98,12 @@ std::string percent_with_interval(const Estimate& e, double sign) {
 
 std::string change_in_words(const LendingCell& cell) {
   const Estimate& change = cell.jct_change;
+  if (change.count > 1 && change.low < 0 && change.high > 0) {
+    return fmt::format(
+        "makes no difference to the mean completion time that is larger than chance: {:+.1f} % (95 % "
+        "interval {:+.1f} to {:+.1f} %, {} seeds)",
+        100 * change.mean, 100 * change.low, 100 * change.high, change.count);
+  }
   if (change.mean <= 0)
     return fmt::format("shortens the mean completion time by {}", percent_with_interval(change, -1));
   return fmt::format("lengthens the mean completion time by {}", percent_with_interval(change, 1));
@@ -165,20 +167,24 @@ std::vector<std::string> lending_sentences(const LendingStudy& study) {
                       "wait as long as "
                       "they run ({} and {} on average).",
                       lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean,
-                      human(cell.wait_none_s.mean), human(cell.run_none_s.mean)));
+                      human_seconds(cell.wait_none_s.mean), human_seconds(cell.run_none_s.mean)));
     } else {
       sentences.push_back(fmt::format(
           "{} {} under {}, at load {} and a serving mean of {:.0f} %. No load was found at which jobs wait as "
           "long as they run without lending; here they wait {} and run {} on average.",
-          lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean, human(cell.wait_none_s.mean),
-          human(cell.run_none_s.mean)));
+          lends, change_in_words(cell), study.day.policy, cell.load, 100 * mean, human_seconds(cell.wait_none_s.mean),
+          human_seconds(cell.run_none_s.mean)));
     }
     sentences.push_back(target_in_words(cell));
-    sentences.push_back(fmt::format(
-        "A run frees {:.0f} GPU-hours for training, {:.0f} % of the {:.0f} that serving leaves idle; GPUs are back "
-        "within {} (median) and {} (99th percentile).",
-        cell.freed_gpu_h.mean, 100 * cell.bound_used.mean, cell.idle_gpu_h.mean, human(cell.reclaim_p50_s),
-        human(cell.reclaim_p99_s)));
+    std::string freed = fmt::format(
+        "A run frees {:.0f} GPU-hours for training, {:.0f} % of the {:.0f} that serving "
+        "leaves idle; ",
+        cell.freed_gpu_h.mean, 100 * cell.bound_used.mean, cell.idle_gpu_h.mean);
+    freed += cell.reclaims.mean > 0 ? fmt::format("GPUs are back within {} (median) and {} (99th percentile).",
+                                                  human_seconds(cell.reclaim_p50_s), human_seconds(cell.reclaim_p99_s))
+                                    : "none had to be taken back.";
+    if (cell.forced > 0) freed += fmt::format(" Jobs were killed at the bound {} times, over all runs.", cell.forced);
+    sentences.push_back(std::move(freed));
     if (headline->equal_share) sentences.push_back(equal_share_in_words(*headline->equal_share));
   }
   const auto [least, most] = std::minmax_element(

@@ -287,7 +287,7 @@ Result<std::unique_ptr<Policy>> make_pollux(const PolicyArguments& arguments) {
   settings.max_nodes = static_cast<std::uint32_t>(options.get<std::int64_t>("max_nodes"));
   settings.avoid_interference = options.get<bool>("avoid_interference");
   settings.double_at_most = options.get<bool>("double_at_most");
-  settings.seed = static_cast<std::uint64_t>(options.get<std::int64_t>("seed"));
+  settings.seed = arguments.seed;
   if (settings.interval <= Duration(0)) {
     return fail(ErrorCode::invalid_argument, "option 'interval': {} s is not above 0", to_seconds(settings.interval));
   }
@@ -303,6 +303,7 @@ void register_pollux(Registry& registry) {
       .source = "Qiao et al., Pollux, OSDI 2021",
       .oracle = Oracle::no,
       .preemptive = true,
+      .draws = true,
       .adapts_batch = true,
       .options = {{"fairness", -1.0, "exponent of the mean of speed-ups: 1 = their sum, lower = fairer", {}, -10, 1},
                   {"cost", Duration(std::chrono::seconds(30)), "what a change of a job's GPUs is taken to cost", {}},
@@ -311,8 +312,7 @@ void register_pollux(Registry& registry) {
                   {"generations", std::int64_t{50}, "how often the search breeds as many new ones", {}, 0, 100000},
                   {"avoid_interference", true, "at most one job that spans nodes on a node", {}},
                   {"max_nodes", std::int64_t{16}, "nodes of a job at most (gangs of fixed size excepted)", {}, 1, 1e6},
-                  {"double_at_most", true, "a job gets at most twice the GPUs that it ever measured", {}},
-                  {"seed", std::int64_t{1}, "of the search's random numbers", {}, 0, 1e15}},
+                  {"double_at_most", true, "a job gets at most twice the GPUs that it ever measured", {}}},
       .make = make_pollux,
   });
 }
