@@ -173,6 +173,21 @@ TEST_F(LedgerTest, ADependencyOnAJobThatFailedBefore) {
   EXPECT_EQ(job(submit(ok)).outcome, Outcome::cancelled);
 }
 
+TEST_F(LedgerTest, AChainOfDependenciesMayBeLong) {
+  constexpr JobId kLast = 50'000;
+  JobRequest asked = test_request();
+  ledger_.apply(now_, JobAccepted{0, asked, ""});
+  for (JobId id = 1; id <= kLast; ++id) {
+    asked.dependencies = {{id - 1, Dependency::When::after_ok}};
+    ledger_.apply(now_, JobAccepted{id, asked, ""});
+  }
+  step();
+  exits("j0-1-0", 1);
+  EXPECT_EQ(job(0).outcome, Outcome::failed);
+  EXPECT_EQ(job(1).outcome, Outcome::cancelled);
+  EXPECT_EQ(job(kLast).outcome, Outcome::cancelled);
+}
+
 TEST_F(LedgerTest, CancelWhereverTheJobIs) {
   const JobId running = submit(test_request(4));
   const JobId waiting = submit(test_request(4));

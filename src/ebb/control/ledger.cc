@@ -86,6 +86,7 @@ void Ledger::apply(Time at, const Input& input) {
     }
   };
   std::visit(Apply{*this, at}, input);
+  tell_dependents(at);
 }
 
 void Ledger::accept(Time at, const JobAccepted& accepted) {
@@ -221,15 +222,24 @@ void Ledger::finish(JobId id, Outcome outcome, std::string why, int exit_code, T
   job.ended = at;
   if (job.retry_at) retries_.erase({*job.retry_at, id});
   job.retry_at.reset();
-  // Chains of dependent jobs may be long: no recursion deeper than cancel() -> finish() of each.
-  const auto dependents = std::move(job.dependents);
-  for (const auto& [next, when] : dependents) {
-    if (jobs_[next].outcome != Outcome::none) continue;
-    if (when == Dependency::When::after_ok && outcome != Outcome::completed) {
-      cancel(next, fmt::format("job {}, which it depends on, did not complete", id), at);
-    } else {
-      --jobs_[next].unmet;
-      sync_hold(next);
+  finished_.push_back(id);
+}
+
+// One by one, not from within finish(): a chain of dependent jobs may be as long as there are jobs.
+void Ledger::tell_dependents(Time at) {
+  while (!finished_.empty()) {
+    const JobId id = finished_.back();
+    finished_.pop_back();
+    const auto dependents = std::move(jobs_[id].dependents);
+    const bool completed = jobs_[id].outcome == Outcome::completed;
+    for (const auto& [next, when] : dependents) {
+      if (jobs_[next].outcome != Outcome::none) continue;
+      if (when == Dependency::When::after_ok && !completed) {
+        cancel(next, fmt::format("job {}, which it depends on, did not complete", id), at);
+      } else {
+        --jobs_[next].unmet;
+        sync_hold(next);
+      }
     }
   }
 }
@@ -244,6 +254,7 @@ Result<void> Ledger::step(Time now, Consequences& out) {
     out.rows.push_back(trace::encode(now, decision));
     decided(decision, now);
   }
+  tell_dependents(now);
   for (const sched::Holder& holder : scheduler_.take_launchable()) {
     if (holder.kind == sched::Holder::Kind::job) launch(holder.id, out, now);
   }

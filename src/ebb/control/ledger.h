@@ -139,6 +139,7 @@ class Ledger {
   void settle(JobId job, Time at);
   void fail_job(JobId job, const WorkerExit& exit, Time at);
   void finish(JobId job, Outcome outcome, std::string why, int exit_code, Time at);
+  void tell_dependents(Time at);
   void sync_hold(JobId job);
   void stop_workers(JobId job, const std::string& why);
   void decided(const Decision& decision, Time now);
@@ -151,6 +152,7 @@ class Ledger {
   std::map<std::string, std::pair<JobId, std::size_t>> keys_;
   std::unordered_map<WorkerId, WorkerKey> live_;
   std::set<std::pair<Time, JobId>> retries_;
+  std::vector<JobId> finished_;  // whose dependents have not been told
   Slots slots_;
   std::vector<Event> heard_;                             // what the core is to be told
   std::vector<std::pair<WorkerId, std::string>> stops_;  // decided since the last step

@@ -1,5 +1,7 @@
 #include "ebb/control/record.h"
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "ebb/wire/job_json.h"
@@ -136,11 +138,15 @@ Result<Beginning> decode_beginning(std::string_view text) {
 }
 
 Result<Time> time_of(std::string_view text) {
-  const Json in = Json::parse(text, nullptr, false);
-  if (!in.is_object() || !in.contains("t") || !in["t"].is_number_integer()) {
+  // Every row begins with it; at start they are read by the million.
+  constexpr std::string_view kTime = R"({"t":)";
+  std::int64_t t = 0;
+  const char* const digits = text.data() + std::min(kTime.size(), text.size());
+  const auto [end, error] = std::from_chars(digits, text.data() + text.size(), t);
+  if (!text.starts_with(kTime) || error != std::errc() || end == text.data() + text.size() || *end != ',') {
     return fail(ErrorCode::internal, "a row without a time: {}", text);
   }
-  return Time(Duration(in["t"].get<std::int64_t>()));
+  return Time(Duration(t));
 }
 
 // Rows begin with `t` and `type`.
