@@ -95,6 +95,16 @@ TEST_F(LedgerTest, OneWorkerFailsAllStopAndTheJobFails) {
   EXPECT_EQ(job(id).why, "worker 1: exit code 3");
 }
 
+TEST_F(LedgerTest, AWorkerThatEndsBeforeItIsToldToIsNotTold) {
+  const JobId id = submit(test_request(2));
+  for (const char* worker : {"j0-1-0", "j0-1-1"}) {
+    ledger_.apply(now_, WorkerSaid{{worker, 100, WorkerExit{WorkerExit::Cause::exited, 3, ""}}});
+  }
+  step();
+  EXPECT_TRUE(stopped_.empty());
+  EXPECT_EQ(job(id).outcome, Outcome::failed);
+}
+
 TEST_F(LedgerTest, ASignalIsAnExitCodeAbove128) {
   const JobId id = submit(test_request());
   say("j0-1-0", 100, WorkerExit{WorkerExit::Cause::signalled, 11, ""});

@@ -259,6 +259,7 @@ Result<void> Ledger::step(Time now, Consequences& out) {
     if (holder.kind == sched::Holder::Kind::job) launch(holder.id, out, now);
   }
   for (auto& [worker, why] : stops_) {
+    if (!live_.contains(worker)) continue;  // it has ended since
     out.rows.push_back(encode(now, Intent(StopRequested{worker, why})));
     out.actions.emplace_back(StopWorker{worker, grace_of(worker)});
   }
