@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "ebb/backend/fake_backend.h"
+#include "ebb/base/test_folder.h"
 #include "ebb/control/controller.h"
 #include "ebb/policies/all.h"
 #include "ebb/sched/test_cluster.h"
@@ -26,21 +27,7 @@ inline JobRequest test_request(std::int32_t workers = 1) {
   return job;
 }
 
-/// A folder that is gone after the test.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string name = testing::TempDir() + "ebb-control-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using ebb::TestFolder;
 
 /// A controller that runs on a thread, with a backend that may outlive it.
 class TestCluster {

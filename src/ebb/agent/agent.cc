@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "ebb/agent/agent_impl.h"
 #include "ebb/base/check.h"
 #include "ebb/base/files.h"
+#include "ebb/base/secret.h"
 
 namespace ebb::agent {
 
@@ -39,16 +39,6 @@ struct Overload : Functions... {
 };
 template <typename... Functions>
 Overload(Functions...) -> Overload<Functions...>;
-
-Result<std::string> new_id() {
-  std::array<std::uint8_t, 8> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return fail(ErrorCode::unavailable, "the system has no random numbers");
-  }
-  std::string id;
-  for (const std::uint8_t byte : bytes) id += fmt::format("{:02x}", byte);
-  return id;
-}
 
 /// A shim that has written its exit is about to end; it shall not stay a zombie of this process.
 void reap(const Fd& process) {
@@ -139,7 +129,7 @@ Result<void> Agent::Impl::take_folder() {
     id_ = std::move(*id);
     if (!is_valid_worker_id(id_)) return fail(ErrorCode::invalid_argument, "'{}/id' is damaged", folder.string());
   } else {
-    EBB_ASSIGN_OR_RETURN(id_, new_id());
+    EBB_ASSIGN_OR_RETURN(id_, random_hex(8));
     EBB_RETURN_IF_ERROR(write_durably(folder / "id", id_));
   }
   EBB_RETURN_IF_ERROR(make_folder(folder / "workers"));

@@ -23,6 +23,7 @@
 #include "ebb/agent/agent.h"
 #include "ebb/agent/worker_folder.h"
 #include "ebb/base/files.h"
+#include "ebb/base/test_folder.h"
 
 namespace ebb::agent {
 
@@ -106,8 +107,6 @@ std::filesystem::path shim_program();
 class AgentTest : public ::testing::Test {
  public:
   AgentTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ebb_agent_XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
     options_.folder = root_ / "agent";
     options_.shim = shim_program();
     options_.slots = {.gpus = {}, .count = 4, .milli_cpus_per_slot = 0, .memory_bytes_per_slot = {}, .note = ""};
@@ -121,8 +120,6 @@ class AgentTest : public ::testing::Test {
       });
       agent_.reset();
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
   }
 
  protected:
@@ -184,7 +181,8 @@ class AgentTest : public ::testing::Test {
     return static_cast<pid_t>(std::atoi(said(name).c_str()));
   }
 
-  std::filesystem::path root_;
+  TestFolder scratch_;
+  std::filesystem::path root_ = scratch_.path();
   AgentOptions options_;
   std::unique_ptr<Statuses> statuses_;
   std::unique_ptr<Agent> agent_;

@@ -1,6 +1,5 @@
 #include "ebb/apps/up.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "ebb/agent/agent.h"
 #include "ebb/backend/backend.h"
 #include "ebb/base/files.h"
+#include "ebb/base/secret.h"
 #include "ebb/base/text.h"
 #include "ebb/control/api.h"
 #include "ebb/control/controller.h"
@@ -56,24 +56,14 @@ class LocalBackend final : public backend::Backend {
   std::vector<std::string> environment_;
 };
 
-Result<std::string> random_token() {
-  unsigned char bytes[32] = {};
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-    return fail(ErrorCode::unavailable, "no random numbers for a token");
-  }
-  std::string token;
-  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
-  return token;
-}
-
 /// The token of the data folder; made at the first start.
 Result<std::string> token_of(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "token";
   if (std::filesystem::exists(path)) {
     EBB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-    return text.substr(0, text.find_first_of("\r\n"));
+    return first_line(text);
   }
-  EBB_ASSIGN_OR_RETURN(std::string token, random_token());
+  EBB_ASSIGN_OR_RETURN(std::string token, random_hex(32));
   const mode_t before = umask(0077);
   const auto written = write_file_atomically(path, token + "\n");
   umask(before);

@@ -24,6 +24,10 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
 std::string human_seconds(double seconds) {
   const auto duration = duration_from_seconds(seconds);
   return duration ? format_human(*duration) : fmt::format("{:.0f} s", seconds);

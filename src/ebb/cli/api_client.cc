@@ -19,10 +19,6 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find_first_of("\r\n"));
-}
-
 }  // namespace
 
 std::filesystem::path default_data_folder() {

@@ -1,11 +1,10 @@
-#include <sys/random.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <thread>
 
 #include "ebb/base/files.h"
+#include "ebb/base/secret.h"
 #include "ebb/base/text.h"
 #include "ebb/cli/api_client.h"
 #include "ebb/cli/command.h"
@@ -27,14 +26,6 @@ struct JobFlags {
   bool json = false;
 };
 
-std::string random_key() {
-  unsigned char bytes[16] = {};
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return "";
-  std::string key = "cli-";
-  for (const unsigned char byte : bytes) key += fmt::format("{:02x}", byte);
-  return key;
-}
-
 std::string age(Time from, std::optional<Time> to) {
   const auto now = Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
   return format_human(std::max(Duration(0), to.value_or(now) - from));
@@ -53,7 +44,8 @@ Result<void> submit(Context& context, const JobFlags& flags, const std::string& 
   const std::string name = path == "-" ? "standard input" : path;
   EBB_ASSIGN_OR_RETURN(const JobRequest request, spec::parse_job(name, text, std::filesystem::current_path().string()));
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
-  EBB_ASSIGN_OR_RETURN(const std::string body, api.post("/v1/jobs", spec::format_job(request), random_key()));
+  EBB_ASSIGN_OR_RETURN(const std::string key, random_hex(16));
+  EBB_ASSIGN_OR_RETURN(const std::string body, api.post("/v1/jobs", spec::format_job(request), "cli-" + key));
   if (flags.json) {
     context.print(body + "\n");
     return {};

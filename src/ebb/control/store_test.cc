@@ -16,6 +16,7 @@
 
 #include "ebb/base/files.h"
 #include "ebb/base/random.h"
+#include "ebb/base/test_folder.h"
 
 namespace ebb::control {
 namespace {
@@ -76,14 +77,6 @@ mode_t mode_of(const fs::path& path) {
 
 class Stores : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "ebb_store_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-    folder_ = root_ / "data";
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   Store open() const { return std::move(Store::open(folder_)).value(); }
   fs::path database() const { return folder_ / "journal.db"; }
 
@@ -94,8 +87,9 @@ class Stores : public ::testing::Test {
     sqlite3_close(db);
   }
 
-  fs::path root_;
-  fs::path folder_;
+  TestFolder scratch_;
+  fs::path root_ = scratch_.path();
+  fs::path folder_ = root_ / "data";
 };
 
 TEST_F(Stores, NumbersRowsAndKeepsThem) {
