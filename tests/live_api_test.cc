@@ -16,9 +16,12 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using wire::HttpReply;
 
 constexpr std::chrono::milliseconds kTimeout{60'000};
+constexpr std::size_t kStreams = 3;
+const wire::HttpClient::Headers kAuthorized{{"Authorization", "Bearer secret"}};
 const std::string kJob = R"({"version": 1, "name": "train", "command": ["true"]})";
 
 /// A server on a free port of loopback in front of a controller.
@@ -26,16 +29,20 @@ class ApiTest : public testing::Test {
  protected:
   ApiTest()
       : cluster_(folder_.path()),
-        api_(*cluster_, {"secret", "/"}),
+        access_(Access::open(*cluster_, "secret").value()),
+        api_(*cluster_, *access_, {"/"}),
         server_(HttpServer::start("127.0.0.1", 0, limits(), [this](const HttpRequest& r) { return api_.handle(r); })
                     .value()),
         client_("127.0.0.1", server_->port()) {
+    cluster_->watch([this] { server_->wake(); });
     cluster_.run();
   }
+  ~ApiTest() override { cluster_.stop(); }
 
   static HttpLimits limits() {
     HttpLimits limits;
     limits.body_bytes = 100'000;
+    limits.streams = kStreams;
     return limits;
   }
 
@@ -64,6 +71,7 @@ class ApiTest : public testing::Test {
 
   TestFolder folder_;
   TestCluster cluster_;
+  std::unique_ptr<Access> access_;
   Api api_;
   std::unique_ptr<HttpServer> server_;
   wire::HttpClient client_;
@@ -134,21 +142,161 @@ TEST_F(ApiTest, WhatIsNoRequest) {
   EXPECT_EQ(send("GET", "/v1/jobs/-1").status, 404);
   EXPECT_EQ(send("GET", "/v1/jobs/99999999999").status, 404);
   EXPECT_EQ(send("GET", "/v1/jobs/../../etc/passwd").status, 404);
-  EXPECT_EQ(send("DELETE", "/v1/jobs").status, 404);
+  EXPECT_EQ(send("DELETE", "/v1/jobs").status, 405);
   EXPECT_EQ(send("POST", "/v1/nodes/nowhere/drain").status, 404);
   EXPECT_THAT(raw("\x16\x03\x01\x02garbage\r\n\r\n"), HasSubstr("400"));
   EXPECT_THAT(raw("GET / HTTP/1.1\r\nA: " + std::string(100'000, 'a') + "\r\n\r\n"), HasSubstr("431"));
   EXPECT_EQ(send("GET", "/v1/nodes").status, 200) << "the server goes on";
 }
 
-TEST_F(ApiTest, EventsWaitForNews) {
+TEST_F(ApiTest, AStreamBringsRowsAsTheyCome) {
   const auto last = wire::events_from(send("GET", "/v1/events").body).value().back().seq;
-  std::thread later([&] { EXPECT_TRUE(cluster_->submit(test_request(), "").has_value()); });
-  const auto news = wire::events_from(send("GET", fmt::format("/v1/events?after={}&wait_ms=20000", last)).body).value();
+  std::string got;
+  std::thread later;
+  const auto status = client_.follow(
+      fmt::format("/v1/events/stream?after={}", last - 1), kAuthorized, kTimeout, [&](std::string_view bytes) {
+        if (got.empty()) {
+          EXPECT_TRUE(bytes.starts_with(fmt::format("id: {}\ndata: {{", last)));
+          // What comes after a stream has fallen asleep wakes it.
+          later = std::thread([&] { EXPECT_TRUE(cluster_->submit(test_request(), "")); });
+        }
+        got += bytes;
+        return got.find("job_accepted") == std::string::npos;
+      });
   later.join();
-  ASSERT_FALSE(news.empty());
-  EXPECT_EQ(news.front().seq, last + 1);
-  EXPECT_THAT(news.front().json, HasSubstr("job_accepted"));
+  EXPECT_EQ(status.value(), 200);
+  EXPECT_THAT(got, HasSubstr(fmt::format("id: {}\ndata: {{", last + 1)));
+}
+
+TEST_F(ApiTest, AStreamGoesOnAfterTheIdThatWasSeenLast) {
+  const auto last = wire::events_from(send("GET", "/v1/events").body).value().back().seq;
+  EXPECT_TRUE(cluster_->submit(test_request(), ""));
+  auto headers = kAuthorized;
+  headers.emplace_back("Last-Event-ID", std::to_string(last));
+  std::string got;
+  EXPECT_EQ(client_
+                .follow("/v1/events/stream?after=0", headers, kTimeout,
+                        [&](std::string_view bytes) {
+                          got += bytes;
+                          return false;
+                        })
+                .value(),
+            200);
+  EXPECT_TRUE(got.starts_with(fmt::format("id: {}\n", last + 1))) << got;
+}
+
+TEST_F(ApiTest, TooManyStreamsAreRefused) {
+  std::size_t open = 0;
+  const std::function<void()> one_more = [&] {
+    wire::HttpClient client("127.0.0.1", server_->port());
+    const bool fits = open < kStreams;
+    const auto status = client.follow("/v1/events/stream", kAuthorized, kTimeout, [&](std::string_view) {
+      if (++open <= kStreams) one_more();
+      return false;
+    });
+    ASSERT_TRUE(status.has_value()) << status.error().message;
+    EXPECT_EQ(*status, fits ? 200 : 503);
+  };
+  one_more();
+  EXPECT_EQ(open, kStreams + 1);
+}
+
+TEST_F(ApiTest, RolesAndTenantsOfTokens) {
+  const auto make = [&](const std::string& body) {
+    return wire::token_from(send("POST", "/v1/tokens", body).body).value();
+  };
+  const std::string viewer = make(R"({"name": "dashboard", "role": "viewer"})");
+  const std::string user = make(R"({"name": "ann", "role": "user", "tenant": "vision"})");
+  const auto as = [&](const std::string& token, const std::string& method, const std::string& target,
+                      const std::string& body = "") {
+    return client_.send(method, target, {{"Authorization", "Bearer " + token}}, body, kTimeout).value();
+  };
+  EXPECT_EQ(as(viewer, "GET", "/v1/jobs").status, 200);
+  EXPECT_EQ(as(viewer, "POST", "/v1/jobs", kJob).status, 403);
+  EXPECT_EQ(as(viewer, "GET", "/v1/events").status, 403) << "the journal shows environments";
+  EXPECT_EQ(as(user, "POST", "/v1/nodes/n0/drain").status, 403);
+  EXPECT_EQ(as(user, "GET", "/v1/tokens").status, 403);
+
+  const std::string with_environment =
+      R"({"version": 1, "command": ["true"], "hold": true, "environment": {"KEY": "secret value"}})";
+  ASSERT_EQ(as(user, "POST", "/v1/jobs", with_environment).status, 201);
+  EXPECT_EQ(wire::job_detail_from(as(user, "GET", "/v1/jobs/0").body).value().job.tenant, "vision");
+  EXPECT_THAT(as(user, "GET", "/v1/jobs/0").body, HasSubstr("secret value"));
+  EXPECT_THAT(as(viewer, "GET", "/v1/jobs/0").body, Not(HasSubstr("secret value")));
+  EXPECT_EQ(as(user, "POST", "/v1/jobs", R"({"version": 1, "command": ["true"], "tenant": "audio"})").status, 403);
+  ASSERT_EQ(send("POST", "/v1/jobs", R"({"version": 1, "command": ["true"], "tenant": "audio"})").status, 201);
+  EXPECT_EQ(as(user, "POST", "/v1/jobs/1/cancel").status, 404);
+  EXPECT_EQ(as(user, "POST", "/v1/jobs/0/cancel").status, 200);
+
+  EXPECT_EQ(send("POST", "/v1/tokens", R"({"name": "ann", "role": "admin"})").status, 409);
+  EXPECT_EQ(send("POST", "/v1/tokens", R"({"name": "local", "role": "admin"})").status, 400);
+  EXPECT_EQ(send("POST", "/v1/tokens", R"({"name": "x", "role": "king"})").status, 400);
+  EXPECT_EQ(send("POST", "/v1/tokens", R"({"name": "x", "role": "viewer", "tenant": "t"})").status, 400);
+  EXPECT_EQ(send("POST", "/v1/tokens", R"({"name": "x", "role": "viewer", "more": 1})").status, 400);
+  EXPECT_EQ(send("DELETE", "/v1/tokens/ann").status, 200);
+  EXPECT_EQ(as(user, "GET", "/v1/jobs").status, 401);
+  EXPECT_EQ(send("DELETE", "/v1/tokens/ann").status, 404);
+}
+
+TEST_F(ApiTest, TokensOutliveTheServerAndAreKeptAsHashes) {
+  const std::string token =
+      wire::token_from(send("POST", "/v1/tokens", R"({"name": "ci", "role": "user"})").body).value();
+  const auto again = Access::open(*cluster_, "another local token").value();
+  ASSERT_TRUE(again->find(token).has_value());
+  EXPECT_EQ(again->find(token)->name, "ci");
+  EXPECT_FALSE(again->find("secret").has_value());
+  EXPECT_THAT(cluster_->kept("tokens").value(), Not(HasSubstr(token)));
+}
+
+TEST_F(ApiTest, KeysOfDifferentCallersDoNotMeet) {
+  const std::string token =
+      wire::token_from(send("POST", "/v1/tokens", R"({"name": "ci", "role": "user"})").body).value();
+  EXPECT_EQ(send("POST", "/v1/jobs", kJob, {{"Idempotency-Key", "k"}}).body, R"({"jobs":[0]})");
+  const auto other = client_.send("POST", "/v1/jobs", {{"Authorization", "Bearer " + token}, {"Idempotency-Key", "k"}},
+                                  kJob, kTimeout);
+  EXPECT_EQ(other->body, R"({"jobs":[1]})");
+}
+
+TEST_F(ApiTest, WhoAsksTooOftenWaits) {
+  Api slow(*cluster_, *access_, {"/", 0.001, 2});
+  const HttpRequest request{"GET", "/v1/nodes", {}, {{"host", "localhost"}, {"authorization", "Bearer secret"}}, ""};
+  EXPECT_EQ(slow.handle(request).status, 200);
+  EXPECT_EQ(slow.handle(request).status, 200);
+  const HttpResponse refused = slow.handle(request);
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.headers, testing::Contains(testing::Key("Retry-After")));
+}
+
+TEST_F(ApiTest, MetricsCountWhatHappens) {
+  send("POST", "/v1/jobs", kJob);
+  ASSERT_TRUE(cluster_.reaches(0, wire::JobStatus::running));
+  const std::string text = send("GET", "/metrics").body;
+  EXPECT_THAT(text, HasSubstr("ebb_jobs{status=\"running\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_jobs{status=\"waiting\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_gpus 4\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_gpus_held 1\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_http_requests_total{code=\"201\",method=\"POST\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_journal_writable 1\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_step_duration_seconds_count"));
+}
+
+TEST_F(ApiTest, AWrongMethodSaysWhichAreRight) {
+  const std::string answer = raw(fmt::format(
+      "PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 0\r\n\r\n"));
+  EXPECT_THAT(answer, HasSubstr("405 Method Not Allowed"));
+  EXPECT_THAT(answer, HasSubstr("Allow: GET, POST"));
+}
+
+TEST(RateLimit, GivesBackWithTime) {
+  RateLimit limit(2, 1);
+  const Time t0{};
+  EXPECT_FALSE(limit.refuse("a", t0));
+  EXPECT_EQ(limit.refuse("a", t0), std::chrono::milliseconds(500));
+  EXPECT_FALSE(limit.refuse("b", t0)) << "each has its own";
+  EXPECT_TRUE(limit.refuse("a", t0 + std::chrono::milliseconds(400)));
+  EXPECT_FALSE(limit.refuse("a", t0 + std::chrono::milliseconds(500)));
+  EXPECT_FALSE(limit.refuse("a", t0 + std::chrono::hours(1)));
+  EXPECT_TRUE(limit.refuse("a", t0 + std::chrono::hours(1))) << "no more than the burst";
 }
 
 }  // namespace

@@ -115,10 +115,12 @@ Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& stre
                          controller->on_status(std::move(status));
                        }));
   LocalBackend backend(*agent);
-  control::Api api(*controller, {token, std::filesystem::current_path().string()});
+  EBB_ASSIGN_OR_RETURN(const auto access, control::Access::open(*controller, token));
+  control::Api api(*controller, *access, {std::filesystem::current_path().string()});
   EBB_ASSIGN_OR_RETURN(auto server, control::HttpServer::start(kAddress, options.port, {}, [&](const auto& request) {
                          return api.handle(request);
                        }));
+  controller->watch([&] { server->wake(); });
   EBB_RETURN_IF_ERROR(write_file_atomically(
       folder / "api.json", fmt::format("{{\"address\":\"{}\",\"port\":{}}}\n", kAddress, server->port())));
 

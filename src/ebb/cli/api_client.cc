@@ -1,6 +1,7 @@
 #include "ebb/cli/api_client.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -35,7 +36,31 @@ void add_data_flag(CLI::App& command, std::string& folder) {
                      "~/.local/state/ebb)");
 }
 
+namespace {
+
+/// Of "http://127.0.0.1:8080".
+Result<wire::HttpClient> client_of(const std::string& url) {
+  constexpr std::string_view kScheme = "http://";
+  const auto colon = url.rfind(':');
+  std::uint16_t port = 0;
+  if (url.starts_with(kScheme) && colon != std::string::npos && colon > kScheme.size()) {
+    const auto [end, error] = std::from_chars(url.data() + colon + 1, url.data() + url.size(), port);
+    if (error == std::errc() && end == url.data() + url.size() && port != 0) {
+      return wire::HttpClient(url.substr(kScheme.size(), colon - kScheme.size()), port);
+    }
+  }
+  return fail(ErrorCode::invalid_argument, "EBB_API is '{}'; it has the form http://127.0.0.1:8080", url);
+}
+
+}  // namespace
+
 Result<ApiClient> ApiClient::connect(const std::string& data_folder) {
+  const std::string url = environment("EBB_API");
+  const std::string own_token = environment("EBB_TOKEN");
+  if (data_folder.empty() && !url.empty() && !own_token.empty()) {
+    EBB_ASSIGN_OR_RETURN(wire::HttpClient client, client_of(url));
+    return ApiClient(std::move(client), own_token, url);
+  }
   const std::filesystem::path folder = data_folder.empty() ? default_data_folder() : std::filesystem::path(data_folder);
   const auto none = [&](const Error& error) {
     return fail(ErrorCode::unavailable, "no cluster was started with the data folder {} (`ebb up` starts one): {}",
@@ -67,6 +92,39 @@ Result<LogChunk> ApiClient::get_log(const std::string& target) {
 Result<std::string> ApiClient::post(const std::string& target, const std::string& body, const std::string& key) {
   EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("POST", target, body, key));
   return std::move(reply.body);
+}
+
+Result<std::string> ApiClient::remove(const std::string& target) {
+  EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("DELETE", target, "", ""));
+  return std::move(reply.body);
+}
+
+// The stream has lines "id: N", "data: JSON" and an empty one, for each row.
+Result<void> ApiClient::follow_events(std::uint64_t after, const std::function<bool(const wire::EventView&)>& take) {
+  std::string pending;
+  wire::EventView row;
+  const auto line = [&](std::string_view text) {
+    if (text.starts_with("id: ")) std::from_chars(text.data() + 4, text.data() + text.size(), row.seq);
+    if (text.starts_with("data: ")) row.json = text.substr(6);
+    return !text.empty() || row.json.empty() || take(std::exchange(row, {}));
+  };
+  const auto status = http_.follow(
+      "/v1/events/stream?after=" + std::to_string(after), {{"Authorization", "Bearer " + token_}}, kTimeout,
+      [&](std::string_view bytes) {
+        pending += bytes;
+        std::size_t begin = 0;
+        bool more = true;
+        for (std::size_t end = 0; more && (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1) {
+          more = line(std::string_view(pending).substr(begin, end - begin));
+        }
+        pending.erase(0, begin);
+        return more;
+      });
+  if (!status) {
+    return fail(status.error().code, "the cluster of {} went away: {}", where_, status.error().message);
+  }
+  if (*status < 300) return {};
+  return tl::unexpected(wire::error_from(pending, {ErrorCode::internal, fmt::format("the API answered {}", *status)}));
 }
 
 Result<wire::HttpReply> ApiClient::send(const std::string& method, const std::string& target, const std::string& body,

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "ebb/base/result.h"
 #include "ebb/model/worker.h"
+#include "ebb/wire/api.h"
 #include "ebb/wire/http_client.h"
 
 namespace CLI {
@@ -26,14 +28,18 @@ void add_data_flag(CLI::App& command, std::string& folder);
 
 class ApiClient {
  public:
-  /// Reads api.json and token of the data folder ("" = the default one). Errors: unavailable, saying that no cluster
-  /// was started there.
+  /// $EBB_API (http://ADDRESS:PORT) and $EBB_TOKEN, if both are set and no data folder is given; else reads api.json
+  /// and token of the data folder ("" = the default one). Errors: unavailable, saying that no cluster was started
+  /// there; invalid_argument for an $EBB_API that is no address.
   static Result<ApiClient> connect(const std::string& data_folder);
 
   /// The body of the answer. Errors: what the API answered; unavailable if it does not run.
   Result<std::string> get(const std::string& target);
   /// A part of a worker's log.
   Result<LogChunk> get_log(const std::string& target);
+  /// Rows of the journal after `after`, one by one as they come, until `take` says false or the cluster ends.
+  Result<void> follow_events(std::uint64_t after, const std::function<bool(const wire::EventView&)>& take);
+  Result<std::string> remove(const std::string& target);
   Result<std::string> post(const std::string& target, const std::string& body, const std::string& key = "");
 
  private:

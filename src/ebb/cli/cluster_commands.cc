@@ -8,9 +8,6 @@
 namespace ebb::cli {
 namespace {
 
-// How long one request waits for news.
-constexpr int kWaitMs = 10'000;
-
 struct ClusterFlags {
   std::string data;
   bool json = false;
@@ -46,16 +43,18 @@ Result<void> drain(Context& context, const ClusterFlags& flags, bool on) {
 // Rows of the journal, one JSON object a line.
 Result<void> events(Context& context, const ClusterFlags& flags, std::uint64_t after, bool follow) {
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
-  while (true) {
-    EBB_ASSIGN_OR_RETURN(const std::string body, api.get(fmt::format("/v1/events?after={}&limit=1000&wait_ms={}", after,
-                                                                     follow ? kWaitMs : 0)));
-    EBB_ASSIGN_OR_RETURN(const std::vector<wire::EventView> rows, wire::events_from(body));
-    for (const wire::EventView& row : rows) {
-      context.print(fmt::format(R"({{"seq":{},"event":{}}})", row.seq, row.json) + "\n");
-      after = row.seq;
-    }
+  const auto show = [&](const wire::EventView& row) {
+    context.print(fmt::format(R"({{"seq":{},"event":{}}})", row.seq, row.json) + "\n");
     std::fflush(context.streams.out);
-    if (rows.empty() && !follow) return {};
+    return std::ferror(context.streams.out) == 0;
+  };
+  if (follow) return api.follow_events(after, show);
+  while (true) {
+    EBB_ASSIGN_OR_RETURN(const std::string body, api.get(fmt::format("/v1/events?after={}&limit=1000", after)));
+    EBB_ASSIGN_OR_RETURN(const std::vector<wire::EventView> rows, wire::events_from(body));
+    for (const wire::EventView& row : rows) show(row);
+    if (rows.empty()) return {};
+    after = rows.back().seq;
   }
 }
 

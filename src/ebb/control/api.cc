@@ -1,7 +1,9 @@
 #include "ebb/control/api.h"
 
 #include <charconv>
+#include <chrono>
 
+#include "ebb/base/log.h"
 #include "ebb/spec/job_file.h"
 #include "ebb/wire/api_json.h"
 
@@ -9,7 +11,7 @@ namespace ebb::control {
 namespace {
 
 constexpr std::size_t kMaxPage = 1'000;
-constexpr std::int64_t kMaxWaitMs = 20'000;
+constexpr std::size_t kStreamRows = 100;  // in one part
 
 int status_of(ErrorCode code) {
   switch (code) {
@@ -43,6 +45,11 @@ HttpResponse answer(int status, ErrorCode code, std::string message) {
   return {status, wire::to_json(Error{code, std::move(message)})};
 }
 
+/// The caller is known, and may not do this.
+HttpResponse forbidden(std::string message) {
+  return answer(403, ErrorCode::failed_precondition, std::move(message));
+}
+
 template <typename T>
 HttpResponse answer(const Result<T>& result, std::string (*to_text)(const T&)) {
   return result ? HttpResponse{200, to_text(*result)} : answer(result.error());
@@ -52,14 +59,15 @@ HttpResponse answer(const Result<void>& result) {
 }
 
 /// A whole number of the query; `otherwise` if it is not given.
-Result<std::int64_t> number(const HttpRequest& request, const char* name, std::int64_t otherwise, std::int64_t max) {
+Result<std::int64_t> number(const HttpRequest& request, const char* name, std::int64_t otherwise, std::int64_t min,
+                            std::int64_t max) {
   const auto found = request.query.find(name);
   if (found == request.query.end()) return otherwise;
   std::int64_t value = 0;
   const std::string& text = found->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > max) {
-    return fail(ErrorCode::invalid_argument, "'{}': '{}' is not a whole number from 0 to {}", name, text, max);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return fail(ErrorCode::invalid_argument, "'{}': '{}' is not a whole number from {} to {}", name, text, min, max);
   }
   return value;
 }
@@ -74,138 +82,327 @@ std::string header(const HttpRequest& request, const char* name) {
   return found == request.headers.end() ? "" : found->second;
 }
 
-// Takes as long for a wrong token as for a right one.
-bool same(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    difference |= static_cast<unsigned char>(b[i]) ^ static_cast<unsigned char>(i < a.size() ? a[i] : '\0');
-  }
-  return difference == 0;
-}
-
 bool loopback(std::string host) {
   const auto colon = host.rfind(':');
   if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
   return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
 }
 
+Time monotonic() {
+  return Time(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+std::vector<std::string_view> segments(std::string_view path) {
+  std::vector<std::string_view> parts;
+  while (!path.empty()) {
+    path.remove_prefix(1);  // '/'
+    parts.push_back(path.substr(0, path.find('/')));
+    path.remove_prefix(parts.back().size());
+  }
+  return parts;
+}
+
+/// The part of an event stream (text/event-stream) that holds these rows.
+std::string stream_part(const std::vector<wire::EventView>& rows) {
+  std::string part;
+  for (const wire::EventView& row : rows) part += fmt::format("id: {}\ndata: {}\n\n", row.seq, row.json);
+  return part;
+}
+
 }  // namespace
 
-HttpResponse Api::handle(const HttpRequest& request) const {
-  if (!loopback(header(request, "host")) || request.headers.contains("origin")) {
-    return answer(403, ErrorCode::failed_precondition, "this API answers programs on this machine only, no web pages");
+struct Api::Call {
+  const HttpRequest& request;
+  wire::TokenView who;
+  std::vector<std::string> arguments;  ///< what stands for the {} of the route's path
+};
+
+struct Api::Route {
+  std::string_view method;
+  std::string_view path;  ///< "{}" stands for any segment
+  wire::Role least;
+  HttpResponse (Api::*handler)(const Call&);
+};
+
+const std::vector<Api::Route>& Api::routes() {
+  using wire::Role;
+  static const std::vector<Route> table{
+      {"GET", "/v1/jobs", Role::viewer, &Api::list_jobs},
+      {"POST", "/v1/jobs", Role::user, &Api::submit},
+      {"GET", "/v1/jobs/{}", Role::viewer, &Api::show_job},
+      {"GET", "/v1/jobs/{}/explain", Role::viewer, &Api::explain},
+      {"GET", "/v1/jobs/{}/log", Role::user, &Api::read_log},
+      {"POST", "/v1/jobs/{}/cancel", Role::user, &Api::cancel},
+      {"POST", "/v1/jobs/{}/hold", Role::user, &Api::hold},
+      {"POST", "/v1/jobs/{}/release", Role::user, &Api::release},
+      {"GET", "/v1/nodes", Role::viewer, &Api::list_nodes},
+      {"POST", "/v1/nodes/{}/drain", Role::admin, &Api::drain},
+      {"POST", "/v1/nodes/{}/undrain", Role::admin, &Api::undrain},
+      {"GET", "/v1/policy", Role::viewer, &Api::show_policy},
+      {"GET", "/v1/events", Role::admin, &Api::list_events},
+      {"GET", "/v1/events/stream", Role::admin, &Api::stream_events},
+      {"GET", "/v1/tokens", Role::admin, &Api::list_tokens},
+      {"POST", "/v1/tokens", Role::admin, &Api::create_token},
+      {"DELETE", "/v1/tokens/{}", Role::admin, &Api::revoke_token},
+      {"GET", "/metrics", Role::viewer, &Api::show_metrics},
+  };
+  return table;
+}
+
+Api::Api(Controller& controller, Access& access, ApiSettings settings)
+    : controller_(controller),
+      access_(access),
+      settings_(std::move(settings)),
+      rate_limit_(settings_.requests_per_second, settings_.burst) {}
+
+HttpResponse Api::handle(const HttpRequest& request) {
+  const Time began = monotonic();
+  HttpResponse response = answer_to(request);
+  const Duration took = monotonic() - began;
+  controller_.metrics().observe_request(request.method, response.status, took);
+  if (logs(LogLevel::debug)) {
+    log(LogLevel::debug, "request",
+        {{"method", request.method},
+         {"path", request.path},
+         {"status", std::int64_t{response.status}},
+         {"seconds", std::chrono::duration<double>(took).count()}});
   }
-  if (request.path == "/healthz") return {200, "{}"};
-  if (request.path == "/readyz") return answer(controller_.ready());
-  if (!same(header(request, "authorization"), "Bearer " + settings_.token)) {
-    return answer(401, ErrorCode::failed_precondition,
-                  "the token is missing or wrong (header 'Authorization: Bearer')");
+  return response;
+}
+
+HttpResponse Api::answer_to(const HttpRequest& request) {
+  if (!loopback(header(request, "host")) || request.headers.contains("origin")) {
+    return forbidden("this API answers programs on this machine only, no web pages");
+  }
+  if (request.path == "/healthz" || request.path == "/readyz") {
+    if (request.method != "GET") {
+      HttpResponse refused = answer(405, ErrorCode::invalid_argument, request.path + " takes GET");
+      refused.headers.emplace_back("Allow", "GET");
+      return refused;
+    }
+    return request.path == "/healthz" ? HttpResponse{200, "{}"} : answer(controller_.ready());
   }
   return route(request);
 }
 
-HttpResponse Api::route(const HttpRequest& request) const {
-  const bool get = request.method == "GET";
-  const bool post = request.method == "POST";
-  const std::string& path = request.path;
-  constexpr std::string_view kJobs = "/v1/jobs/";
-  constexpr std::string_view kNodes = "/v1/nodes/";
-  if (path == "/v1/jobs" && post) return submit(request);
-  if (path == "/v1/jobs" && get) return list_jobs(request);
-  if (path == "/v1/nodes" && get) return answer(controller_.nodes(), &wire::list_to_json);
-  if (path == "/v1/policy" && get) return answer(controller_.policy(), &wire::to_json);
-  if (path == "/v1/events" && get) return list_events(request);
-  if (path.starts_with(kJobs)) {
-    const std::string_view rest = std::string_view(path).substr(kJobs.size());
-    const std::string_view digits = rest.substr(0, rest.find('/'));
-    JobId job = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), job);
-    if (error != std::errc() || end != digits.data() + digits.size()) {
-      return answer(404, ErrorCode::not_found, "'" + std::string(digits) + "' is no number of a job");
-    }
-    return job_route(request, job, std::string(rest.substr(digits.size())));
+HttpResponse Api::route(const HttpRequest& request) {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string authorization = header(request, "authorization");
+  const auto who =
+      authorization.starts_with(kBearer) ? access_.find(authorization.substr(kBearer.size())) : std::nullopt;
+  if (!who) {
+    HttpResponse refused =
+        answer(401, ErrorCode::failed_precondition, "the token is missing or wrong (header 'Authorization: Bearer')");
+    refused.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return refused;
   }
-  if (path.starts_with(kNodes) && post) {
-    const std::string rest = path.substr(kNodes.size());
-    const auto slash = rest.rfind('/');
-    const std::string verb = slash == std::string::npos ? "" : rest.substr(slash + 1);
-    if (verb == "drain" || verb == "undrain") {
-      return answer(controller_.drain(rest.substr(0, slash), verb == "drain"));
-    }
+  if (const auto wait = rate_limit_.refuse(who->name, monotonic())) {
+    HttpResponse refused =
+        answer(429, ErrorCode::resource_exhausted,
+               fmt::format("token '{}' asks more than {} times a second", who->name, settings_.requests_per_second));
+    refused.headers.emplace_back("Retry-After", std::to_string(*wait / std::chrono::seconds(1) + 1));
+    return refused;
   }
-  return answer(404, ErrorCode::not_found, request.method + " " + path + " is not part of this API");
+  const auto parts = segments(request.path);
+  std::string allowed;
+  for (const Route& route : routes()) {
+    const auto pattern = segments(route.path);
+    if (pattern.size() != parts.size()) continue;
+    Call call{request, *who, {}};
+    bool fits = true;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (pattern[i] == "{}") {
+        call.arguments.emplace_back(parts[i]);
+      } else if (pattern[i] != parts[i]) {
+        fits = false;
+      }
+    }
+    if (!fits) continue;
+    if (route.method != request.method) {
+      allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+      continue;
+    }
+    if (who->role < route.least) {
+      return forbidden(fmt::format("token '{}' is a {}'s; this takes a {}'s", who->name, wire::to_string(who->role),
+                                   wire::to_string(route.least)));
+    }
+    return (this->*route.handler)(call);
+  }
+  if (allowed.empty()) return answer(404, ErrorCode::not_found, request.path + " is not part of this API");
+  HttpResponse refused = answer(405, ErrorCode::invalid_argument, request.path + " takes " + allowed);
+  refused.headers.emplace_back("Allow", allowed);
+  return refused;
 }
 
-HttpResponse Api::job_route(const HttpRequest& request, JobId job, const std::string& rest) const {
-  if (request.method == "GET") {
-    if (rest.empty()) return answer(controller_.job(job), &wire::to_json);
-    if (rest == "/explain") return answer(controller_.explain(job), &wire::to_json);
-    if (rest == "/log") return read_log(request, job);
-  } else if (request.method == "POST") {
-    if (rest == "/cancel") return answer(controller_.cancel(job));
-    if (rest == "/hold") return answer(controller_.hold(job));
-    if (rest == "/release") return answer(controller_.release(job));
+namespace {
+
+Result<JobId> job_of(const std::string& digits) {
+  JobId job = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), job);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    return fail(ErrorCode::not_found, "'{}' is no number of a job", digits);
   }
-  return answer(404, ErrorCode::not_found, request.method + " " + request.path + " is not part of this API");
+  return job;
 }
 
-HttpResponse Api::submit(const HttpRequest& request) const {
-  const std::string key = header(request, "idempotency-key");
+bool may_act(const wire::TokenView& who, const std::string& tenant) {
+  return who.role >= wire::Role::user && (who.tenant.empty() || who.tenant == tenant);
+}
+
+}  // namespace
+
+Result<JobId> Api::own_job(const Call& call) {
+  EBB_ASSIGN_OR_RETURN(const JobId job, job_of(call.arguments.front()));
+  if (call.who.tenant.empty()) return job;
+  EBB_ASSIGN_OR_RETURN(const wire::JobDetail detail, controller_.job(job));
+  if (may_act(call.who, detail.job.tenant)) return job;
+  // As if it were not there: whose it is, is nobody else's business.
+  return fail(ErrorCode::not_found, "there is no job {} of tenant '{}'", job, call.who.tenant);
+}
+
+HttpResponse Api::act(const Call& call, Result<void> (Controller::*verb)(JobId)) {
+  const auto job = own_job(call);
+  return job ? answer((controller_.*verb)(*job)) : answer(job.error());
+}
+
+HttpResponse Api::cancel(const Call& call) {
+  return act(call, &Controller::cancel);
+}
+HttpResponse Api::hold(const Call& call) {
+  return act(call, &Controller::hold);
+}
+HttpResponse Api::release(const Call& call) {
+  return act(call, &Controller::release);
+}
+
+HttpResponse Api::submit(const Call& call) {
+  const std::string key = header(call.request, "idempotency-key");
   if (key.size() > 128) {
     return answer(400, ErrorCode::invalid_argument, "an idempotency key has at most 128 characters");
   }
-  const auto job = spec::parse_job("request", request.body, settings_.working_directory);
+  auto job = spec::parse_job("request", call.request.body, settings_.working_directory);
   if (!job) return answer(job.error());
-  const auto ids = controller_.submit(*job, key);
+  if (job->tenant.empty()) job->tenant = call.who.tenant;
+  if (!may_act(call.who, job->tenant)) {
+    return forbidden(fmt::format("token '{}' submits for tenant '{}' only", call.who.name, call.who.tenant));
+  }
+  // Keys of different callers do not meet.
+  const auto ids = controller_.submit(*job, key.empty() ? "" : call.who.name + "/" + key);
   return ids ? HttpResponse{201, wire::ids_to_json(*ids)} : answer(ids.error());
 }
 
-HttpResponse Api::list_jobs(const HttpRequest& request) const {
+HttpResponse Api::list_jobs(const Call& call) {
   JobFilter filter;
-  if (const std::string status = word(request, "status"); !status.empty()) {
+  if (const std::string status = word(call.request, "status"); !status.empty()) {
     filter.status = wire::job_status_from(status);
     if (!filter.status) return answer(400, ErrorCode::invalid_argument, "'status': no job is ever '" + status + "'");
   }
-  filter.tenant = word(request, "tenant");
-  filter.active_only = word(request, "active") == "true";
-  const auto limit = number(request, "limit", 100, kMaxPage);
+  filter.tenant = word(call.request, "tenant");
+  const std::string active = word(call.request, "active", "false");
+  if (active != "true" && active != "false") {
+    return answer(400, ErrorCode::invalid_argument, "'active' is true or false, not '" + active + "'");
+  }
+  filter.active_only = active == "true";
+  const auto limit = number(call.request, "limit", 100, 1, kMaxPage);
   if (!limit) return answer(limit.error());
   filter.limit = static_cast<std::size_t>(*limit);
-  if (request.query.contains("after")) {
-    const auto after = number(request, "after", 0, UINT32_MAX);
+  if (call.request.query.contains("after")) {
+    const auto after = number(call.request, "after", 0, 0, UINT32_MAX);
     if (!after) return answer(after.error());
     filter.after = static_cast<JobId>(*after);
   }
   return answer(controller_.jobs(filter), &wire::list_to_json);
 }
 
-HttpResponse Api::list_events(const HttpRequest& request) const {
-  const auto after = number(request, "after", 0, INT64_MAX);
-  if (!after) return answer(after.error());
-  const auto limit = number(request, "limit", 100, kMaxPage);
-  if (!limit) return answer(limit.error());
-  const auto wait = number(request, "wait_ms", 0, kMaxWaitMs);
-  if (!wait) return answer(wait.error());
-  return answer(controller_.events(static_cast<std::uint64_t>(*after), static_cast<std::size_t>(*limit),
-                                   std::chrono::milliseconds(*wait)),
-                &wire::list_to_json);
+HttpResponse Api::show_job(const Call& call) {
+  const auto job = job_of(call.arguments.front());
+  if (!job) return answer(job.error());
+  auto detail = controller_.job(*job);
+  // An environment may hold passwords.
+  if (detail && !may_act(call.who, detail->job.tenant)) detail->request.environment.clear();
+  return answer(detail, &wire::to_json);
 }
 
-HttpResponse Api::read_log(const HttpRequest& request, JobId job) const {
-  const auto rank = number(request, "rank", 0, kMaxWorkers);
+HttpResponse Api::explain(const Call& call) {
+  const auto job = job_of(call.arguments.front());
+  return job ? answer(controller_.explain(*job), &wire::to_json) : answer(job.error());
+}
+
+HttpResponse Api::read_log(const Call& call) {
+  const auto job = own_job(call);
+  if (!job) return answer(job.error());
+  const auto rank = number(call.request, "rank", 0, 0, kMaxWorkers);
   if (!rank) return answer(rank.error());
-  const auto offset = number(request, "offset", 0, INT64_MAX);
+  const auto offset = number(call.request, "offset", 0, 0, INT64_MAX);
   if (!offset) return answer(offset.error());
-  const auto max = number(request, "max_bytes", 65'536, std::int64_t{1} << 20);
+  const auto max = number(call.request, "max_bytes", 65'536, 1, std::int64_t{1} << 20);
   if (!max) return answer(max.error());
-  const std::string stream = word(request, "stream", "stdout");
+  const std::string stream = word(call.request, "stream", "stdout");
   if (stream != "stdout" && stream != "stderr") {
     return answer(400, ErrorCode::invalid_argument, "'stream' is stdout or stderr, not '" + stream + "'");
   }
-  const auto log = controller_.log(job, static_cast<std::int32_t>(*rank), stream, static_cast<std::uint64_t>(*offset),
+  const auto log = controller_.log(*job, static_cast<std::int32_t>(*rank), stream, static_cast<std::uint64_t>(*offset),
                                    static_cast<std::size_t>(*max));
   if (!log) return answer(log.error());
   return {200, log->bytes, "application/octet-stream", {{"X-Log-Offset", std::to_string(log->offset)}}};
+}
+
+HttpResponse Api::list_nodes(const Call& /*call*/) {
+  return answer(controller_.nodes(), &wire::list_to_json);
+}
+HttpResponse Api::drain(const Call& call) {
+  return answer(controller_.drain(call.arguments.front(), true));
+}
+HttpResponse Api::undrain(const Call& call) {
+  return answer(controller_.drain(call.arguments.front(), false));
+}
+HttpResponse Api::show_policy(const Call& /*call*/) {
+  return answer(controller_.policy(), &wire::to_json);
+}
+
+HttpResponse Api::list_events(const Call& call) {
+  const auto after = number(call.request, "after", 0, 0, INT64_MAX);
+  if (!after) return answer(after.error());
+  const auto limit = number(call.request, "limit", 100, 1, kMaxPage);
+  if (!limit) return answer(limit.error());
+  return answer(controller_.events(static_cast<std::uint64_t>(*after), static_cast<std::size_t>(*limit), {}),
+                &wire::list_to_json);
+}
+
+// Server-sent events: a reader that was cut off goes on after the id that it saw last.
+HttpResponse Api::stream_events(const Call& call) {
+  HttpRequest resumed = call.request;
+  if (const std::string last = header(call.request, "last-event-id"); !last.empty()) resumed.query["after"] = last;
+  const auto after = number(resumed, "after", 0, 0, INT64_MAX);
+  if (!after) return answer(after.error());
+  HttpStream stream;
+  stream.heartbeat = ":\n\n";
+  stream.next = [this, seen = static_cast<std::uint64_t>(*after)]() mutable -> std::optional<std::string> {
+    const auto rows = controller_.events(seen, kStreamRows, {});
+    if (!rows) return std::nullopt;
+    if (!rows->empty()) seen = rows->back().seq;
+    return stream_part(*rows);
+  };
+  return {200, "", "text/event-stream", {}, std::move(stream)};
+}
+
+HttpResponse Api::list_tokens(const Call& /*call*/) {
+  return {200, wire::list_to_json(access_.list())};
+}
+
+HttpResponse Api::create_token(const Call& call) {
+  const auto owner = wire::token_request_from(call.request.body);
+  if (!owner) return answer(owner.error());
+  const auto token = access_.create(*owner);
+  return token ? HttpResponse{201, wire::token_to_json(*token)} : answer(token.error());
+}
+
+HttpResponse Api::revoke_token(const Call& call) {
+  return answer(access_.revoke(call.arguments.front()));
+}
+
+HttpResponse Api::show_metrics(const Call& /*call*/) {
+  return {200, controller_.metrics_text(), "text/plain; version=0.0.4; charset=utf-8"};
 }
 
 }  // namespace ebb::control

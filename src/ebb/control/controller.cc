@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "ebb/base/log.h"
 #include "ebb/control/clock.h"
 #include "ebb/control/ledger.h"
 #include "ebb/control/recovery.h"
@@ -26,7 +27,9 @@ class LiveController final : public Controller {
   LiveController(Store store, Recovered recovered)
       : store_(std::move(store)),
         ledger_(std::move(recovered.ledger)),
-        clock_(ledger_.beginning().epoch, recovered.last) {}
+        clock_(ledger_.beginning().epoch, recovered.last) {
+    ledger_.take_reclaims();  // of former controllers
+  }
 
   Result<void> run(backend::Backend& backend) override;
   void stop() override;
@@ -48,6 +51,12 @@ class LiveController final : public Controller {
   Result<LogChunk> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
                        std::size_t max_bytes) override;
   Result<void> ready() override;
+
+  void watch(std::function<void()> journalled) override { watcher_ = std::move(journalled); }
+  Result<void> keep(const std::string& key, const std::string& value) override;
+  Result<std::string> kept(const std::string& key) override;
+  Metrics& metrics() override { return metrics_; }
+  std::string metrics_text() override;
 
  private:
   using Answer = Result<std::vector<JobId>>;
@@ -75,6 +84,7 @@ class LiveController final : public Controller {
   bool wait_for_work(std::unique_lock<std::mutex>& lock);
   Turn collect(std::deque<Request> requests, std::deque<WorkerStatus> statuses, Time now);
   void accept(Turn turn, Time now);
+  Result<void> step(Time now);
   Result<void> append(std::vector<std::string> rows);
   bool write_consequences();
   void act(backend::Backend& backend);
@@ -96,6 +106,9 @@ class LiveController final : public Controller {
   std::vector<Action> actions_;
   std::optional<Error> write_error_;
   backend::Backend* backend_ = nullptr;
+
+  Metrics metrics_;
+  std::function<void()> watcher_;
 };
 
 Result<void> LiveController::run(backend::Backend& backend) {
@@ -116,7 +129,7 @@ Result<void> LiveController::run(backend::Backend& backend) {
         accept(collect(std::move(requests), std::move(statuses), now), now);
         const auto wake = ledger_.next_wake();
         if (!write_error_ && (ledger_.wants_step() || (wake && *wake <= now))) {
-          EBB_RETURN_IF_ERROR(ledger_.step(now, unwritten_));
+          EBB_RETURN_IF_ERROR(step(now));
           write_consequences();
         }
       } else {
@@ -126,6 +139,7 @@ Result<void> LiveController::run(backend::Backend& backend) {
       }
       journalled_.notify_all();
     }
+    if (watcher_) watcher_();
     act(backend);
     lock.lock();
   }
@@ -234,11 +248,27 @@ void LiveController::accept(Turn turn, Time now) {
   }
 }
 
+Result<void> LiveController::step(Time now) {
+  const auto began = Clock::Monotonic::now();
+  EBB_RETURN_IF_ERROR(ledger_.step(now, unwritten_));
+  metrics_.observe_step(Clock::Monotonic::now() - began);
+  for (const Duration took : ledger_.take_reclaims()) metrics_.observe_reclaim(took);
+  return {};
+}
+
 Result<void> LiveController::append(std::vector<std::string> rows) {
   std::vector<Row> numbered;
   numbered.reserve(rows.size());
   for (std::string& row : rows) numbered.push_back({0, std::move(row)});
+  const auto began = Clock::Monotonic::now();
   Result<void> appended = store_.append(numbered);
+  if (appended) {
+    metrics_.observe_append(Clock::Monotonic::now() - began, numbered.size());
+    if (write_error_) ebb::log(LogLevel::info, "the journal can be written again");
+  } else {
+    metrics_.count_failed_append();
+    if (!write_error_) ebb::log(LogLevel::error, "the journal cannot be written", {{"error", appended.error().message}});
+  }
   write_error_ = appended ? std::nullopt : std::optional(appended.error());
   return appended;
 }
@@ -446,6 +476,27 @@ Result<void> LiveController::ready() {
   const std::lock_guard state(state_mutex_);
   if (write_error_) return tl::unexpected(*write_error_);
   return {};
+}
+
+Result<void> LiveController::keep(const std::string& key, const std::string& value) {
+  const std::lock_guard state(state_mutex_);
+  return store_.set(key, value);
+}
+
+Result<std::string> LiveController::kept(const std::string& key) {
+  const std::lock_guard state(state_mutex_);
+  return store_.get(key);
+}
+
+std::string LiveController::metrics_text() {
+  ClusterGauges gauges;
+  {
+    const std::lock_guard state(state_mutex_);
+    gauges = view_gauges(ledger_, clock_.now());
+    gauges.journal_rows = static_cast<double>(store_.last_seq());
+    gauges.journal_writable = !write_error_;
+  }
+  return metrics_.text(gauges);
 }
 
 }  // namespace

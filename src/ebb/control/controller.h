@@ -18,12 +18,14 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ebb/backend/backend.h"
+#include "ebb/control/metrics.h"
 #include "ebb/control/store.h"
 #include "ebb/model/cluster.h"
 #include "ebb/sched/registry.h"
@@ -84,6 +86,16 @@ class Controller {
                                std::size_t max_bytes) = 0;
   /// Errors: unavailable, with the reason, while the journal cannot be written.
   virtual Result<void> ready() = 0;
+
+  /// Called after each turn that may have journalled something, on the controller's thread; before run().
+  virtual void watch(std::function<void()> journalled) = 0;
+  /// Values beside the journal (Store::set). Errors: those of the store.
+  virtual Result<void> keep(const std::string& key, const std::string& value) = 0;
+  virtual Result<std::string> kept(const std::string& key) = 0;
+  /// Counts of this controller and its server.
+  virtual Metrics& metrics() = 0;
+  /// In the text format of Prometheus.
+  virtual std::string metrics_text() = 0;
 };
 
 }  // namespace ebb::control

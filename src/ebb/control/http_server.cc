@@ -4,7 +4,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <cctype>
@@ -73,13 +75,18 @@ struct HttpServer::Impl {
       : limits(the_limits), handler(std::move(the_handler)), acceptor(io), pool(limits.threads) {}
 
   void accept();
+  void wake_streams();
 
   HttpLimits limits;
   Handler handler;
+  std::atomic<std::size_t> sessions = 0;  // outlives `io`, whose handlers hold sessions
+  std::atomic<std::size_t> streams = 0;
+  std::atomic<std::uint64_t> news = 0;  // counts wake()
+  std::atomic<bool> waking = false;     // a call of wake_streams() is on its way
   asio::io_context io;
   Tcp::acceptor acceptor;
   asio::thread_pool pool;
-  std::atomic<std::size_t> sessions = 0;
+  std::set<std::shared_ptr<Session>> sleepers;  // streams without news; used on the thread of io only
   std::thread thread;
 };
 
@@ -89,7 +96,10 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   Session(Impl& server, Tcp::socket socket) : server_(server), stream_(std::move(socket)) { ++server_.sessions; }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() { --server_.sessions; }
+  ~Session() {
+    --server_.sessions;
+    if (body_) --server_.streams;
+  }
 
   void read() {
     parser_.emplace();
@@ -104,6 +114,16 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
         if (body_error) return self->refuse(body_error);
         self->answer();
       });
+    });
+  }
+
+  void ask_for_part() {
+    timer_.cancel();
+    stream_.expires_never();
+    asked_at_ = server_.news;
+    auto self = shared_from_this();
+    asio::post(server_.pool, [self] {
+      asio::post(self->server_.io, [self, part = self->body_->next()]() mutable { self->take_part(std::move(part)); });
     });
   }
 
@@ -136,12 +156,9 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void write(HttpResponse response, bool keep_alive) {
+    if (response.stream) return begin_stream(std::move(response));
     response_.emplace();
-    response_->result(static_cast<unsigned>(response.status));
-    response_->set(http::field::content_type, response.content_type);
-    response_->set(http::field::cache_control, "no-store");
-    response_->set("X-Content-Type-Options", "nosniff");
-    for (const auto& [name, value] : response.headers) response_->set(name, value);
+    set_header(*response_, response);
     response_->keep_alive(keep_alive);
     response_->body() = std::move(response.body);
     response_->prepare_payload();
@@ -155,12 +172,76 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     });
   }
 
+  template <typename Message>
+  static void set_header(Message& message, const HttpResponse& response) {
+    message.result(static_cast<unsigned>(response.status));
+    message.set(http::field::content_type, response.content_type);
+    message.set(http::field::cache_control, "no-store");
+    message.set("X-Content-Type-Options", "nosniff");
+    for (const auto& [name, value] : response.headers) message.set(name, value);
+  }
+
+  void begin_stream(HttpResponse response) {
+    if (server_.streams >= server_.limits.streams) {
+      return write({503, R"({"error":{"code":"unavailable","message":"too many event streams are open"}})"}, false);
+    }
+    ++server_.streams;
+    body_ = std::move(response.stream);
+    head_.emplace();
+    set_header(*head_, response);
+    head_->chunked(true);
+    head_->keep_alive(false);
+    serializer_.emplace(*head_);
+    stream_.expires_after(server_.limits.transfer);
+    auto self = shared_from_this();
+    http::async_write_header(stream_, *serializer_, [self](beast::error_code error, std::size_t) {
+      if (!error) self->ask_for_part();
+    });
+  }
+
+  void take_part(std::optional<std::string> part) {
+    if (!part) {
+      stream_.expires_after(server_.limits.transfer);
+      return asio::async_write(stream_, http::make_chunk_last(),
+                               [self = shared_from_this()](beast::error_code, std::size_t) {});
+    }
+    if (!part->empty()) return send_part(std::move(*part));
+    if (server_.news != asked_at_) return ask_for_part();
+    server_.sleepers.insert(shared_from_this());
+    timer_.expires_after(server_.limits.heartbeat);
+    timer_.async_wait([self = shared_from_this()](beast::error_code error) {
+      if (!error && self->server_.sleepers.erase(self) > 0) self->send_part(self->body_->heartbeat);
+    });
+  }
+
+  void send_part(std::string part) {
+    part_ = std::move(part);
+    stream_.expires_after(server_.limits.transfer);
+    asio::async_write(stream_, http::make_chunk(asio::buffer(part_)),
+                      [self = shared_from_this()](beast::error_code error, std::size_t) {
+                        if (!error) self->ask_for_part();
+                      });
+  }
+
   Impl& server_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::string_body>> response_;
+
+  // Of a stream.
+  std::optional<HttpStream> body_;
+  std::optional<http::response<http::empty_body>> head_;
+  std::optional<http::response_serializer<http::empty_body>> serializer_;
+  asio::steady_timer timer_{server_.io};
+  std::uint64_t asked_at_ = 0;  // Impl::news at the last question
+  std::string part_;
 };
+
+void HttpServer::Impl::wake_streams() {
+  waking = false;
+  for (const auto& session : std::exchange(sleepers, {})) session->ask_for_part();
+}
 
 void HttpServer::Impl::accept() {
   acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
@@ -195,6 +276,11 @@ HttpServer::~HttpServer() {
   impl_->pool.join();
   impl_->io.stop();
   impl_->thread.join();
+}
+
+void HttpServer::wake() {
+  ++impl_->news;
+  if (!impl_->waking.exchange(true)) asio::post(impl_->io, [impl = impl_.get()] { impl->wake_streams(); });
 }
 
 std::uint16_t HttpServer::port() const {

@@ -2,12 +2,16 @@
 
 /// An HTTP/1.1 server on one address: reads requests under limits and deadlines, and answers them by a function that
 /// runs on a pool of threads. Connections wait on one thread, so that ten thousand idle ones cost little.
+///
+/// An answer may be a stream: its parts are sent as they come, one at a time, so that a slow reader holds up nobody and
+/// nothing piles up for it; a part that does not get through within the transfer time ends the connection.
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +28,19 @@ struct HttpRequest {
   std::string body;
 };
 
+/// The rest of a body that has no end yet.
+struct HttpStream {
+  /// The next part; "" if there is none yet: asked again after HttpServer::wake(). nullopt ends the answer.
+  std::function<std::optional<std::string>()> next;
+  std::string heartbeat;  ///< sent when there was nothing to send for HttpLimits::heartbeat
+};
+
 struct HttpResponse {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers = {};  ///< further ones
+  std::optional<HttpStream> stream = {};                          ///< instead of `body`
 };
 
 struct HttpLimits {
@@ -38,6 +50,8 @@ struct HttpLimits {
   std::chrono::seconds idle{60};      ///< between requests
   std::chrono::seconds transfer{30};  ///< for one request or answer to come through
   std::size_t threads = 16;           ///< that answer
+  std::size_t streams = 256;          ///< at a time; one more is answered with 503
+  std::chrono::seconds heartbeat{15};
 };
 
 class HttpServer {
@@ -54,6 +68,8 @@ class HttpServer {
   ~HttpServer();
 
   std::uint16_t port() const;
+  /// There may be news for streams. Returns at once; from any thread.
+  void wake();
 
  private:
   struct Impl;

@@ -182,6 +182,7 @@ void Ledger::settle(JobId id, Time at) {
     finish(id, Outcome::completed, "", 0, at);
     return;
   }
+  if (job.preempted) reclaims_.push_back(at - scheduler_.state().job(id).told_at);
   if (!job.cancelled && job.preempted) {
     heard_.emplace_back(JobStopped{id, {}});
     job.place = JobEntry::Place::queued;

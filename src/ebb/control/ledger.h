@@ -121,6 +121,8 @@ class Ledger {
   std::size_t live_worker_count() const { return live_.size(); }
   /// All that a backend needs to start it. `id` is live.
   WorkerSpec spec_of_worker(const WorkerId& id) const;
+  /// How long reclaims took that ended since the last call, from the decision until all GPUs were free.
+  std::vector<Duration> take_reclaims() { return std::exchange(reclaims_, {}); }
   /// In `stop()`'s terms.
   Duration grace_of(const WorkerId& id) const;
 
@@ -156,6 +158,7 @@ class Ledger {
   Slots slots_;
   std::vector<Event> heard_;                             // what the core is to be told
   std::vector<std::pair<WorkerId, std::string>> stops_;  // decided since the last step
+  std::vector<Duration> reclaims_;                       // not part of the fold
 };
 
 }  // namespace ebb::control

@@ -129,4 +129,35 @@ std::vector<wire::NodeView> view_nodes(const Ledger& ledger) {
   return views;
 }
 
+ClusterGauges view_gauges(const Ledger& ledger, Time now) {
+  ClusterGauges gauges;
+  const sched::State& state = ledger.scheduler().state();
+  const Time latest = std::max(now, state.latest());
+  const auto seconds = [](sched::GpuNanoseconds value) { return static_cast<double>(value) / 1e9; };
+  for (auto status = JobStatus::held; status <= JobStatus::cancelled;
+       status = static_cast<JobStatus>(int(status) + 1)) {
+    gauges.jobs[to_string(status)] = 0;
+  }
+  for (std::size_t id = 0; id < ledger.jobs().size(); ++id) {
+    const JobEntry& job = ledger.jobs()[id];
+    ++gauges.jobs[to_string(status_of(job))];
+    if (id >= state.jobs().size()) continue;  // the core has not heard of it
+    gauges.tenant_gpu_seconds[job.request->tenant] += seconds(state.jobs()[id].gpu_time_until(latest));
+  }
+  gauges.nodes = {{"up", 0}, {"draining", 0}, {"down", 0}};
+  for (const wire::NodeView& node : view_nodes(ledger)) {
+    ++gauges.nodes[node.state];
+    gauges.gpus += node.gpus;
+    gauges.gpus_held += node.held;
+  }
+  const sched::GpuTimes times = state.gpu_times(latest);
+  gauges.gpu_seconds = {{"training", seconds(times.training - times.resizing)},
+                        {"resizing", seconds(times.resizing)},
+                        {"starting", seconds(times.starting)},
+                        {"serving", seconds(times.serving)},
+                        {"protect", seconds(times.protect)},
+                        {"sleep", seconds(times.sleep)}};
+  return gauges;
+}
+
 }  // namespace ebb::control

@@ -13,5 +13,7 @@ wire::JobDetail view_detail(const Ledger& ledger, JobId id, Time now);
 std::vector<wire::JobView> view_jobs(const Ledger& ledger, const JobFilter& filter, Time now);
 wire::Explanation view_explanation(const Ledger& ledger, JobId id, Time now);
 std::vector<wire::NodeView> view_nodes(const Ledger& ledger);
+/// But for what the store knows.
+ClusterGauges view_gauges(const Ledger& ledger, Time now);
 
 }  // namespace ebb::control

@@ -41,4 +41,23 @@ bool ended(JobStatus status) {
   return status >= JobStatus::completed;
 }
 
+const char* to_string(Role role) {
+  switch (role) {
+    case Role::viewer:
+      return "viewer";
+    case Role::user:
+      return "user";
+    case Role::admin:
+      return "admin";
+  }
+  return "";
+}
+
+std::optional<Role> role_from(std::string_view name) {
+  for (const Role role : {Role::viewer, Role::user, Role::admin}) {
+    if (name == to_string(role)) return role;
+  }
+  return std::nullopt;
+}
+
 }  // namespace ebb::wire

@@ -84,6 +84,17 @@ struct PolicyView {
   std::vector<std::pair<std::string, std::string>> options;
 };
 
+/// What the owner of a token may do (control/access.h).
+enum class Role : std::uint8_t { viewer, user, admin };
+const char* to_string(Role role);
+std::optional<Role> role_from(std::string_view name);
+
+struct TokenView {
+  std::string name;
+  Role role = Role::viewer;
+  std::string tenant;  ///< "" = bound to none
+};
+
 /// A row of the journal.
 struct EventView {
   std::uint64_t seq = 0;

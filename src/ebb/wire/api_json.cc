@@ -48,6 +48,18 @@ Json object(const NodeView& view) {
               {"gpu_type", view.gpu_type}};
 }
 
+Json object(const TokenView& view) {
+  Json out{{"name", view.name}, {"role", to_string(view.role)}};
+  if (!view.tenant.empty()) out["tenant"] = view.tenant;
+  return out;
+}
+
+Result<TokenView> token_view(const Json& in) {
+  const auto role = role_from(in.at("role").get<std::string>());
+  if (!role) return fail(ErrorCode::invalid_argument, "'role' is viewer, user or admin");
+  return TokenView{in.at("name").get<std::string>(), *role, in.value("tenant", "")};
+}
+
 Time time_at(const Json& in, const char* key) {
   return Time(Duration(in.at(key).get<std::int64_t>()));
 }
@@ -146,6 +158,14 @@ std::string list_to_json(const std::vector<NodeView>& nodes) {
   return list("nodes", nodes);
 }
 
+std::string list_to_json(const std::vector<TokenView>& tokens) {
+  return list("tokens", tokens);
+}
+
+std::string token_to_json(const std::string& token) {
+  return text(Json{{"token", token}});
+}
+
 std::string list_to_json(const std::vector<EventView>& events) {
   std::string out = R"({"events":[)";
   for (const EventView& event : events) {
@@ -217,6 +237,36 @@ Result<PolicyView> policy_from(std::string_view json) {
     }
     return policy;
   });
+}
+
+Result<std::vector<TokenView>> tokens_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<std::vector<TokenView>> {
+    std::vector<TokenView> views;
+    for (const Json& each : in.at("tokens")) {
+      EBB_ASSIGN_OR_RETURN(TokenView view, token_view(each));
+      views.push_back(std::move(view));
+    }
+    return views;
+  });
+}
+
+Result<TokenView> token_request_from(std::string_view json) {
+  try {
+    const Json in = Json::parse(json);
+    if (!in.is_object()) return fail(ErrorCode::invalid_argument, "the body is no JSON object");
+    for (const auto& [key, value] : in.items()) {
+      if (key != "name" && key != "role" && key != "tenant") {
+        return fail(ErrorCode::invalid_argument, "unknown key '{}'; there are name, role and tenant", key);
+      }
+    }
+    return token_view(in);
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::invalid_argument, "the body is no request for a token: {}", e.what());
+  }
+}
+
+Result<std::string> token_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<std::string> { return in.at("token").get<std::string>(); });
 }
 
 Result<std::vector<JobId>> ids_from(std::string_view json) {

@@ -23,7 +23,10 @@ std::string to_json(const Error& error);
 std::string list_to_json(const std::vector<JobView>& jobs);
 std::string list_to_json(const std::vector<NodeView>& nodes);
 std::string list_to_json(const std::vector<EventView>& events);
+std::string list_to_json(const std::vector<TokenView>& tokens);
 std::string to_json(const PolicyView& policy);
+/// {"token":...}: a new one, said once.
+std::string token_to_json(const std::string& token);
 
 Result<JobDetail> job_detail_from(std::string_view json);
 Result<Explanation> explanation_from(std::string_view json);
@@ -31,6 +34,10 @@ Result<std::vector<JobView>> jobs_from(std::string_view json);
 Result<std::vector<NodeView>> nodes_from(std::string_view json);
 Result<std::vector<EventView>> events_from(std::string_view json);
 Result<PolicyView> policy_from(std::string_view json);
+Result<std::vector<TokenView>> tokens_from(std::string_view json);
+/// {"name":...,"role":...,"tenant":...}, the last one optional; unknown keys are refused.
+Result<TokenView> token_request_from(std::string_view json);
+Result<std::string> token_from(std::string_view json);
 /// {"jobs":[12,13]}: the answer to a submission.
 std::string ids_to_json(const std::vector<JobId>& ids);
 Result<std::vector<JobId>> ids_from(std::string_view json);

@@ -1,10 +1,12 @@
 #include "ebb/wire/http_client.h"
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 namespace ebb::wire {
@@ -31,6 +33,12 @@ struct HttpClient::Impl {
     stream->async_connect(Tcp::endpoint(address, port), [&](beast::error_code e) { error = e; });
     run();
     return error;
+  }
+
+  tl::unexpected<Error> failed(const beast::error_code& error) const {
+    const bool late = error == beast::error::timeout;
+    return fail(late ? ErrorCode::deadline_exceeded : ErrorCode::unavailable, "{}:{}: {}", host, port,
+                late ? "no answer in time" : error.message());
   }
 
   void run() {
@@ -66,6 +74,20 @@ struct HttpClient::Impl {
   }
 };
 
+namespace {
+
+http::request<http::string_body> make_request(const HttpClient::Headers& headers, const std::string& method,
+                                              const std::string& target, const std::string& host) {
+  http::request<http::string_body> request;
+  request.method_string(method);
+  request.target(target);
+  request.set(http::field::host, host);
+  for (const auto& [name, value] : headers) request.set(name, value);
+  return request;
+}
+
+}  // namespace
+
 HttpClient::HttpClient(std::string host, std::uint16_t port) : impl_(std::make_unique<Impl>()) {
   impl_->host = std::move(host);
   impl_->port = port;
@@ -76,18 +98,10 @@ HttpClient::~HttpClient() = default;
 
 Result<HttpReply> HttpClient::send(const std::string& method, const std::string& target, const Headers& headers,
                                    const std::string& body, std::chrono::milliseconds timeout) {
-  http::request<http::string_body> request;
-  request.method_string(method);
-  request.target(target);
-  request.set(http::field::host, impl_->host + ":" + std::to_string(impl_->port));
-  for (const auto& [name, value] : headers) request.set(name, value);
+  auto request = make_request(headers, method, target, impl_->host + ":" + std::to_string(impl_->port));
   request.body() = body;
   request.prepare_payload();
-  const auto failed = [&](const beast::error_code& error) {
-    const bool late = error == beast::error::timeout;
-    return fail(late ? ErrorCode::deadline_exceeded : ErrorCode::unavailable, "{}:{}: {}", impl_->host, impl_->port,
-                late ? "no answer in time" : error.message());
-  };
+  const auto failed = [&](const beast::error_code& error) { return impl_->failed(error); };
   HttpReply reply;
   const bool kept = impl_->stream.has_value();
   if (kept) {
@@ -99,6 +113,38 @@ Result<HttpReply> HttpClient::send(const std::string& method, const std::string&
   if (const auto error = impl_->connect(timeout)) return failed(error);
   if (const auto error = impl_->exchange(request, reply, timeout)) return failed(error);
   return reply;
+}
+
+Result<int> HttpClient::follow(const std::string& target, const Headers& headers, std::chrono::milliseconds idle,
+                               const std::function<bool(std::string_view)>& take) {
+  const auto request = make_request(headers, "GET", target, impl_->host + ":" + std::to_string(impl_->port));
+  if (const auto error = impl_->connect(idle)) return impl_->failed(error);
+  beast::error_code error;
+  http::response_parser<http::buffer_body> parser;
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // in Boost 1.74 none would mean zero
+  impl_->stream->expires_after(idle);
+  http::async_write(*impl_->stream, request, [&](beast::error_code write_error, std::size_t) {
+    error = write_error;
+    if (error) return;
+    http::async_read_header(*impl_->stream, impl_->buffer, parser,
+                            [&](beast::error_code read_error, std::size_t) { error = read_error; });
+  });
+  impl_->run();
+  std::array<char, 65'536> bytes{};
+  while (!error && !parser.is_done()) {
+    parser.get().body().data = bytes.data();
+    parser.get().body().size = bytes.size();
+    impl_->stream->expires_after(idle);
+    http::async_read_some(*impl_->stream, impl_->buffer, parser,
+                          [&](beast::error_code read_error, std::size_t) { error = read_error; });
+    impl_->run();
+    if (error == http::error::need_buffer) error = {};
+    const std::size_t got = bytes.size() - parser.get().body().size;
+    if (!error && got > 0 && !take({bytes.data(), got})) break;
+  }
+  impl_->stream.reset();
+  if (error) return impl_->failed(error);
+  return static_cast<int>(parser.get().result_int());
 }
 
 }  // namespace ebb::wire

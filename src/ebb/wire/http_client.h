@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,12 @@ class HttpClient {
   /// then.
   Result<HttpReply> send(const std::string& method, const std::string& target, const Headers& headers,
                          const std::string& body, std::chrono::milliseconds timeout);
+
+  /// Asks for an answer that comes bit by bit, and hands on what comes of its body until `take` says false or the
+  /// server ends it; of an answer above 299 the whole body. `idle`: the longest time without a byte. The status.
+  /// Errors: those of send().
+  Result<int> follow(const std::string& target, const Headers& headers, std::chrono::milliseconds idle,
+                     const std::function<bool(std::string_view)>& take);
 
  private:
   struct Impl;
