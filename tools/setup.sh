@@ -72,5 +72,19 @@ install_packages() {
   plan="$(apt-get "${APT_OPTIONS[@]}" -qq --print-uris install "${names[@]}")"
   awk -v names="${names[*]}" '{ bytes += $3 } END {
     printf "Installing %s: %d packages with what they need, a download of %.0f MB.\n", names, NR, bytes / 1e6 }' <<<"$plan"
+  # Where systemd runs, Debian would start a service of the scraper that one test starts by itself.
+  if [[ " ${names[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
+    systemctl --runtime mask --quiet prometheus.service
+  fi
   apt-get "${APT_OPTIONS[@]}" -qq -o Dpkg::Use-Pty=0 install "${names[@]}" >/dev/null
+}
+
+# install_python_tools: what tools/requirements.txt pins, with hashes, into .venv. Nothing happens when it is there.
+install_python_tools() {
+  cmp -s tools/requirements.txt .venv/requirements.txt && return
+  echo "Fetching the Python tools of the tests (tools/requirements.txt, about 40 MB) into .venv ..."
+  rm -rf .venv
+  python3 -m venv .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement tools/requirements.txt
+  cp tools/requirements.txt .venv/requirements.txt
 }

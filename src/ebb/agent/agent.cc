@@ -20,6 +20,7 @@
 #include "ebb/agent/agent_impl.h"
 #include "ebb/base/check.h"
 #include "ebb/base/files.h"
+#include "ebb/base/log.h"
 #include "ebb/base/secret.h"
 
 namespace ebb::agent {
@@ -56,7 +57,7 @@ void add_to(const Fd& epoll, int fd, std::uint64_t token) {
 }  // namespace
 
 void complain(const std::string& message) {
-  std::fprintf(stderr, "ebb: agent: %s\n", message.c_str());
+  log(LogLevel::error, "agent", {{"error", message}});
 }
 
 Agent::Impl::Impl(AgentOptions options, Sink sink) : options_(std::move(options)), sink_(std::move(sink)) {}

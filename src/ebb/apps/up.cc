@@ -10,6 +10,7 @@
 #include "ebb/agent/agent.h"
 #include "ebb/backend/backend.h"
 #include "ebb/base/files.h"
+#include "ebb/base/log.h"
 #include "ebb/base/secret.h"
 #include "ebb/base/text.h"
 #include "ebb/control/api.h"
@@ -97,9 +98,40 @@ Result<control::ClusterSettings> settings_of(const cli::UpOptions& options, cons
   return settings;
 }
 
+/// For a person who reads text, or as a row of the log.
+void say_hello(const control::ClusterSettings& settings, const agent::SlotSet& slots, const agent::Agent& agent,
+               const control::HttpServer& server, const std::filesystem::path& folder, const cli::Streams& streams) {
+  const char* kind = slots.gpus.empty() ? "CPU" : "GPU";
+  const GpuCount count = settings.cluster.total_gpus();
+  const std::string& node = settings.cluster.nodes.front().name;
+  const std::string url = fmt::format("http://{}:{}", kAddress, server.port());
+  const bool shared = slots.gpus.empty() && !agent.isolation().enforced();
+  if (log_format() == LogFormat::json) {
+    log(LogLevel::info, "cluster started",
+        {{"slots", std::int64_t{count}},
+         {"kind", std::string(kind)},
+         {"node", node},
+         {"policy", settings.policy},
+         {"api", url},
+         {"data", folder.string()}});
+    if (shared) log(LogLevel::warning, "slots are not isolated", {{"reason", agent.isolation().reason}});
+    return;
+  }
+  std::string text = fmt::format("ebb: {} {} slot{} on {}, policy {}, API at {}, data in {}\n", count, kind,
+                                 count == 1 ? "" : "s", node, settings.policy, url, folder.string());
+  if (shared) {
+    text +=
+        fmt::format("ebb: slots are not isolated, jobs may take more than their share: {}\n", agent.isolation().reason);
+  }
+  text += "ebb: submit jobs with `ebb submit`; Ctrl-C ends ebb, jobs run on\n";
+  std::fputs(text.c_str(), streams.err);
+}
+
 }  // namespace
 
 Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& streams) {
+  set_log(log_format_from(options.log_format).value_or(LogFormat::text),
+          log_level_from(options.log_level).value_or(LogLevel::info));
   const std::filesystem::path folder = options.data_folder;
   const agent::SlotSet slots = options.slots ? agent::cpu_slots(*options.slots) : agent::discover();
   EBB_ASSIGN_OR_RETURN(const control::ClusterSettings settings, settings_of(options, slots));
@@ -116,7 +148,9 @@ Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& stre
                        }));
   LocalBackend backend(*agent);
   EBB_ASSIGN_OR_RETURN(const auto access, control::Access::open(*controller, token));
-  control::Api api(*controller, *access, {std::filesystem::current_path().string()});
+  control::Api api(
+      *controller, *access,
+      {std::filesystem::current_path().string(), options.requests_per_second, 5 * options.requests_per_second});
   EBB_ASSIGN_OR_RETURN(auto server, control::HttpServer::start(kAddress, options.port, {}, [&](const auto& request) {
                          return api.handle(request);
                        }));
@@ -124,16 +158,7 @@ Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& stre
   EBB_RETURN_IF_ERROR(write_file_atomically(
       folder / "api.json", fmt::format("{{\"address\":\"{}\",\"port\":{}}}\n", kAddress, server->port())));
 
-  std::string text = fmt::format("ebb: {} {} slot{} on {}, policy {}, API at http://{}:{}, data in {}\n",
-                                 settings.cluster.total_gpus(), slots.gpus.empty() ? "CPU" : "GPU",
-                                 settings.cluster.total_gpus() == 1 ? "" : "s", settings.cluster.nodes.front().name,
-                                 settings.policy, kAddress, server->port(), folder.string());
-  if (slots.gpus.empty() && !agent->isolation().enforced()) {
-    text += fmt::format("ebb: slots are not isolated, jobs may take more than their share: {}\n",
-                        agent->isolation().reason);
-  }
-  text += "ebb: submit jobs with `ebb submit`; Ctrl-C ends ebb, jobs run on\n";
-  std::fputs(text.c_str(), streams.err);
+  say_hello(settings, slots, *agent, *server, folder, streams);
 
   {
     const std::lock_guard lock(running_mutex);

@@ -46,26 +46,11 @@ Log& the_log() {
   return log;
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 std::string value_text(const LogField& field) {
   return std::visit(
       [](const auto& value) {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
-          return quoted(printable(value));
+          return json_string(printable(value));
         } else {
           return fmt::format("{}", value);
         }
@@ -108,7 +93,7 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
     line = printable(std::string(message));
     for (const LogField& field : fields) line += fmt::format(" {}={}", field.key, value_text(field));
   } else {
-    line = "\"message\":" + quoted(printable(std::string(message)));
+    line = "\"message\":" + json_string(printable(std::string(message)));
     for (const LogField& field : fields) line += fmt::format(",\"{}\":{}", field.key, value_text(field));
   }
   the_log().logger.log(Log::level(level), "{}", line);

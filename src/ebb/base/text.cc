@@ -24,6 +24,21 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find_first_of("\r\n"));
 }

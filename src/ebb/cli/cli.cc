@@ -75,8 +75,11 @@ int run(const std::vector<std::string>& args, const sched::Registry& registry, c
   add_sim_replay(*sim, context);
   add_cluster(app, context);
   add_jobs(app, context);
+  add_top(app, context);
+  add_tokens(app, context);
   add_policies(app, context);
   add_trace(app, context);
+  add_completion(app, context);
 
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {

@@ -26,6 +26,9 @@ struct UpOptions {
   std::optional<std::int32_t> slots;
   std::string policy = "backfill";
   std::vector<std::string> set;  ///< KEY=VALUE
+  std::string log_format = "text";
+  std::string log_level = "info";
+  double requests_per_second = 1'000;  ///< of one token
 };
 
 /// What commands run that is composed elsewhere (apps).

@@ -115,6 +115,14 @@ void add_cluster(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 4096));
   command->add_option("--policy", up->policy, "Scheduling policy of a new cluster (default: backfill)");
   command->add_option("--set", up->set, "An option of the policy, KEY=VALUE; may be given again")->expected(1);
+  command->add_option("--log-format", up->log_format, "Lines of the log: text or json (default: text)")
+      ->check(CLI::IsMember({"text", "json"}));
+  command->add_option("--log-level", up->log_level, "debug, info, warning or error (default: info)")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  command
+      ->add_option("--rate-limit", up->requests_per_second,
+                   "Requests a second that the API answers to one token; five times as many at once (default: 1000)")
+      ->check(CLI::Range(0.1, 1e6));
   command->callback([&context, up] {
     if (up->data_folder.empty()) up->data_folder = default_data_folder().string();
     context.finish(context.programs.up(*up, context.streams));

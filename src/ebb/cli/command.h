@@ -39,6 +39,10 @@ void add_sim_lending(CLI::App& sim, Context& context);
 void add_sim_replay(CLI::App& sim, Context& context);
 void add_jobs(CLI::App& app, Context& context);
 void add_cluster(CLI::App& app, Context& context);
+void add_tokens(CLI::App& app, Context& context);
+void add_top(CLI::App& app, Context& context);
+/// Of all commands that were added.
+void add_completion(CLI::App& app, Context& context);
 void add_policies(CLI::App& app, Context& context);
 void add_trace(CLI::App& app, Context& context);
 

@@ -65,8 +65,8 @@ struct PsFlags {
   std::string tenant;
 };
 
-Result<void> ps(Context& context, const JobFlags& flags, const PsFlags& ps_flags) {
-  EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
+// All pages.
+Result<std::vector<JobView>> list_jobs(ApiClient& api, const PsFlags& ps_flags) {
   std::string filter = fmt::format("limit={}", kPage);
   if (!ps_flags.all && ps_flags.status.empty()) filter += "&active=true";
   if (!ps_flags.status.empty()) filter += "&status=" + wire::url_escape(ps_flags.status);
@@ -78,8 +78,33 @@ Result<void> ps(Context& context, const JobFlags& flags, const PsFlags& ps_flags
     EBB_ASSIGN_OR_RETURN(std::vector<JobView> page, wire::jobs_from(body));
     const bool last = page.size() < kPage;
     std::move(page.begin(), page.end(), std::back_inserter(jobs));
-    if (last) break;
+    if (last) return jobs;
   }
+}
+
+// Jobs that wait for GPUs, or for something before that, in order of submission.
+Result<void> queue(Context& context, const JobFlags& flags, const PsFlags& ps_flags) {
+  EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
+  EBB_ASSIGN_OR_RETURN(std::vector<JobView> jobs, list_jobs(api, ps_flags));
+  std::erase_if(jobs, [](const JobView& job) { return job.status > wire::JobStatus::waiting; });
+  if (flags.json) {
+    context.print(wire::list_to_json(jobs) + "\n");
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows{{"PLACE", "JOB", "NAME", "TENANT", "GPUS", "AGE", "STATUS", "WHY"}};
+  std::size_t place = 0;
+  for (const JobView& job : jobs) {
+    const bool waits = job.status == wire::JobStatus::waiting;
+    rows.push_back({waits ? fmt::format("{}", ++place) : "-", fmt::format("{}", job.id), job.name, job.tenant,
+                    fmt::format("{}", job.gpus), age(job.submitted, {}), to_string(job.status), job.reason});
+  }
+  context.print(left_table(rows));
+  return {};
+}
+
+Result<void> ps(Context& context, const JobFlags& flags, const PsFlags& ps_flags) {
+  EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
+  EBB_ASSIGN_OR_RETURN(const std::vector<JobView> jobs, list_jobs(api, ps_flags));
   if (flags.json) {
     context.print(wire::list_to_json(jobs) + "\n");
     return {};
@@ -222,6 +247,10 @@ void add_jobs(CLI::App& app, Context& context) {
   command->add_option("--status", ps_flags->status, "Only jobs with this status");
   command->add_option("--tenant", ps_flags->tenant, "Only jobs of this tenant");
   command->callback([&context, flags, ps_flags] { context.finish(ps(context, *flags, *ps_flags)); });
+
+  command = add_command(app, "queue", "List jobs that wait, in order of submission, and why", *flags, false);
+  command->add_option("--tenant", ps_flags->tenant, "Only jobs of this tenant");
+  command->callback([&context, flags, ps_flags] { context.finish(queue(context, *flags, *ps_flags)); });
 
   command = add_command(app, "describe", "All about one job", *flags);
   command->callback([&context, flags] { context.finish(describe_job(context, *flags)); });

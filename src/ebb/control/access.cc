@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/base/secret.h"
+#include "ebb/spec/characters.h"
+#include "ebb/spec/job_file.h"
 
 namespace ebb::control {
 namespace {
@@ -73,6 +75,11 @@ Result<std::string> Access::create(const wire::TokenView& owner) {
     return fail(ErrorCode::invalid_argument,
                 "'{}' cannot name a token: use 1 to {} letters, digits and any of - _ . @, and not '{}'", owner.name,
                 kMaxName, kLocal);
+  }
+  const auto characters = spec::utf8_characters(owner.tenant);
+  if (!characters || *characters > spec::kMaxNameCharacters || spec::has_control_character(owner.tenant)) {
+    return fail(ErrorCode::invalid_argument, "the tenant of a token has at most {} characters, no control characters",
+                spec::kMaxNameCharacters);
   }
   if (!owner.tenant.empty() && owner.role != wire::Role::user) {
     return fail(ErrorCode::invalid_argument, "only a token with role user can be bound to a tenant");

@@ -11,6 +11,7 @@ namespace ebb::control {
 namespace {
 
 constexpr std::size_t kMaxPage = 1'000;
+constexpr std::size_t kMaxKey = 128;
 constexpr std::size_t kStreamRows = 100;  // in one part
 
 int status_of(ErrorCode code) {
@@ -92,12 +93,14 @@ Time monotonic() {
   return Time(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
-std::vector<std::string_view> segments(std::string_view path) {
-  std::vector<std::string_view> parts;
+/// "/v1/nodes/a%2Fb" -> {"v1", "nodes", "a/b"}
+std::vector<std::string> segments(std::string_view path) {
+  std::vector<std::string> parts;
   while (!path.empty()) {
     path.remove_prefix(1);  // '/'
-    parts.push_back(path.substr(0, path.find('/')));
-    path.remove_prefix(parts.back().size());
+    const std::string_view part = path.substr(0, path.find('/'));
+    parts.push_back(wire::url_unescape(part));
+    path.remove_prefix(part.size());
   }
   return parts;
 }
@@ -277,8 +280,11 @@ HttpResponse Api::release(const Call& call) {
 
 HttpResponse Api::submit(const Call& call) {
   const std::string key = header(call.request, "idempotency-key");
-  if (key.size() > 128) {
-    return answer(400, ErrorCode::invalid_argument, "an idempotency key has at most 128 characters");
+  const auto visible = [](char c) { return c > ' ' && c <= '~'; };
+  if (call.request.headers.contains("idempotency-key") &&
+      (key.empty() || key.size() > kMaxKey || !std::all_of(key.begin(), key.end(), visible))) {
+    return answer(400, ErrorCode::invalid_argument,
+                  fmt::format("an Idempotency-Key has 1 to {} visible ASCII characters", kMaxKey));
   }
   auto job = spec::parse_job("request", call.request.body, settings_.working_directory);
   if (!job) return answer(job.error());
@@ -293,7 +299,8 @@ HttpResponse Api::submit(const Call& call) {
 
 HttpResponse Api::list_jobs(const Call& call) {
   JobFilter filter;
-  if (const std::string status = word(call.request, "status"); !status.empty()) {
+  if (call.request.query.contains("status")) {
+    const std::string status = word(call.request, "status");
     filter.status = wire::job_status_from(status);
     if (!filter.status) return answer(400, ErrorCode::invalid_argument, "'status': no job is ever '" + status + "'");
   }

@@ -267,7 +267,8 @@ Result<void> LiveController::append(std::vector<std::string> rows) {
     if (write_error_) ebb::log(LogLevel::info, "the journal can be written again");
   } else {
     metrics_.count_failed_append();
-    if (!write_error_) ebb::log(LogLevel::error, "the journal cannot be written", {{"error", appended.error().message}});
+    if (!write_error_)
+      ebb::log(LogLevel::error, "the journal cannot be written", {{"error", appended.error().message}});
   }
   write_error_ = appended ? std::nullopt : std::optional(appended.error());
   return appended;

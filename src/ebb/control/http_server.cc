@@ -11,7 +11,10 @@
 #include <boost/beast/http.hpp>
 #include <cctype>
 #include <optional>
+#include <set>
 #include <thread>
+
+#include "ebb/wire/api_json.h"
 
 namespace ebb::control {
 namespace {
@@ -21,41 +24,20 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using Tcp = asio::ip::tcp;
 
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// "%41b" -> "Ab"; what is no escape stays as it is.
-std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
-      out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 HttpRequest plain(const http::request<http::string_body>& in) {
   HttpRequest out;
   out.method = std::string(in.method_string());
   const std::string target(in.target());
   const auto question = target.find('?');
-  out.path = decoded(target.substr(0, question));
+  out.path = target.substr(0, question);
   std::string_view query = question == std::string::npos ? "" : std::string_view(target).substr(question + 1);
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(query.size(), pair.size() + 1));
     const auto equals = pair.find('=');
     if (pair.empty()) continue;
-    out.query[decoded(pair.substr(0, equals))] =
-        equals == std::string_view::npos ? "" : decoded(pair.substr(equals + 1));
+    out.query[wire::url_unescape(pair.substr(0, equals))] =
+        equals == std::string_view::npos ? "" : wire::url_unescape(pair.substr(equals + 1));
   }
   for (const auto& field : in) {
     std::string name(field.name_string());

@@ -22,7 +22,7 @@ namespace ebb::control {
 
 struct HttpRequest {
   std::string method;                          ///< "GET", ...
-  std::string path;                            ///< decoded, without the query
+  std::string path;                            ///< as it came, without the query
   std::map<std::string, std::string> query;    ///< decoded; of a name that comes twice, the last
   std::map<std::string, std::string> headers;  ///< names in lower case
   std::string body;

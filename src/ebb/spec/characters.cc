@@ -33,21 +33,6 @@ std::optional<std::uint32_t> escaped_unit(std::string_view text) {
 
 }  // namespace
 
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 std::optional<std::size_t> utf8_characters(std::string_view text) {
   std::size_t count = 0;
   while (!text.empty()) {

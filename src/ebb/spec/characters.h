@@ -11,9 +11,6 @@
 
 namespace ebb::spec {
 
-/// A string of JSON, quoted. The text must be UTF-8.
-std::string json_string(std::string_view text);
-
 /// Number of characters; nullopt if the text is not UTF-8.
 std::optional<std::size_t> utf8_characters(std::string_view text);
 /// Has a C0 or C1 control character or DEL. The text must be UTF-8.

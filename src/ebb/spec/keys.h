@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ebb/base/text.h"
 #include "ebb/spec/characters.h"
 #include "ebb/spec/yaml.h"
 

@@ -1,5 +1,6 @@
 #include "ebb/wire/api_json.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "ebb/wire/job_json.h"
@@ -158,6 +159,10 @@ std::string list_to_json(const std::vector<NodeView>& nodes) {
   return list("nodes", nodes);
 }
 
+std::string to_json(const TokenView& token) {
+  return text(object(token));
+}
+
 std::string list_to_json(const std::vector<TokenView>& tokens) {
   return list("tokens", tokens);
 }
@@ -259,6 +264,9 @@ Result<TokenView> token_request_from(std::string_view json) {
         return fail(ErrorCode::invalid_argument, "unknown key '{}'; there are name, role and tenant", key);
       }
     }
+    if (in.contains("tenant") && in["tenant"] == "") {
+      return fail(ErrorCode::invalid_argument, "'tenant' is empty; leave it out for a token that is bound to none");
+    }
     return token_view(in);
   } catch (const nlohmann::json::exception& e) {
     return fail(ErrorCode::invalid_argument, "the body is no request for a token: {}", e.what());
@@ -285,6 +293,23 @@ std::string url_escape(std::string_view text) {
       const auto byte = static_cast<unsigned char>(c);
       out += {'%', kHex[byte >> 4], kHex[byte & 15]};
     }
+  }
+  return out;
+}
+
+std::string url_unescape(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    if (text[i] == '%' && i + 2 < text.size()) {
+      const char* digits = text.data() + i + 1;
+      if (std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+        out += static_cast<char>(byte);
+        i += 2;
+        continue;
+      }
+    }
+    out += text[i];
   }
   return out;
 }

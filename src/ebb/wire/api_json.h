@@ -23,6 +23,7 @@ std::string to_json(const Error& error);
 std::string list_to_json(const std::vector<JobView>& jobs);
 std::string list_to_json(const std::vector<NodeView>& nodes);
 std::string list_to_json(const std::vector<EventView>& events);
+std::string to_json(const TokenView& token);
 std::string list_to_json(const std::vector<TokenView>& tokens);
 std::string to_json(const PolicyView& policy);
 /// {"token":...}: a new one, said once.
@@ -41,8 +42,10 @@ Result<std::string> token_from(std::string_view json);
 /// {"jobs":[12,13]}: the answer to a submission.
 std::string ids_to_json(const std::vector<JobId>& ids);
 Result<std::vector<JobId>> ids_from(std::string_view json);
-/// For a value of a query.
+/// For a value of a query, or a segment of a path.
 std::string url_escape(std::string_view text);
+/// "%41b" -> "Ab"; what is no escape stays as it is.
+std::string url_unescape(std::string_view text);
 /// The error that a body tells; `otherwise` if it tells none.
 Error error_from(std::string_view json, Error otherwise);
 
