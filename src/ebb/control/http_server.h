@@ -44,7 +44,7 @@ struct HttpResponse {
 };
 
 struct HttpLimits {
-  std::size_t body_bytes = std::size_t{4} << 20;
+  std::size_t body_bytes = std::size_t{8} << 20;
   std::uint32_t header_bytes = 16 << 10;
   std::size_t connections = 12'000;   ///< more are closed at once
   std::chrono::seconds idle{60};      ///< between requests
