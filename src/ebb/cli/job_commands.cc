@@ -61,11 +61,12 @@ Result<void> submit(Context& context, const JobFlags& flags, const std::string& 
 
 struct PsFlags {
   bool all = false;
+  std::size_t limit = kPage;  ///< 0: no limit
   std::string status;
   std::string tenant;
 };
 
-// All pages.
+// Page by page; of more than the limit one more than it.
 Result<std::vector<JobView>> list_jobs(ApiClient& api, const PsFlags& ps_flags) {
   std::string filter = fmt::format("limit={}", kPage);
   if (!ps_flags.all && ps_flags.status.empty()) filter += "&active=true";
@@ -78,14 +79,17 @@ Result<std::vector<JobView>> list_jobs(ApiClient& api, const PsFlags& ps_flags) 
     EBB_ASSIGN_OR_RETURN(std::vector<JobView> page, wire::jobs_from(body));
     const bool last = page.size() < kPage;
     std::move(page.begin(), page.end(), std::back_inserter(jobs));
-    if (last) return jobs;
+    if (ps_flags.limit > 0 && jobs.size() > ps_flags.limit) jobs.resize(ps_flags.limit + 1);
+    if (last || (ps_flags.limit > 0 && jobs.size() > ps_flags.limit)) return jobs;
   }
 }
 
 // Jobs that wait for GPUs, or for something before that, in order of submission.
 Result<void> queue(Context& context, const JobFlags& flags, const PsFlags& ps_flags) {
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
-  EBB_ASSIGN_OR_RETURN(std::vector<JobView> jobs, list_jobs(api, ps_flags));
+  PsFlags all = ps_flags;
+  all.limit = 0;
+  EBB_ASSIGN_OR_RETURN(std::vector<JobView> jobs, list_jobs(api, all));
   std::erase_if(jobs, [](const JobView& job) { return job.status > wire::JobStatus::waiting; });
   if (flags.json) {
     context.print(wire::list_to_json(jobs) + "\n");
@@ -104,7 +108,11 @@ Result<void> queue(Context& context, const JobFlags& flags, const PsFlags& ps_fl
 
 Result<void> ps(Context& context, const JobFlags& flags, const PsFlags& ps_flags) {
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
-  EBB_ASSIGN_OR_RETURN(const std::vector<JobView> jobs, list_jobs(api, ps_flags));
+  EBB_ASSIGN_OR_RETURN(std::vector<JobView> jobs, list_jobs(api, ps_flags));
+  if (ps_flags.limit > 0 && jobs.size() > ps_flags.limit) {
+    jobs.pop_back();
+    context.warn(fmt::format("these are the first {} jobs; --limit 0 lists all", jobs.size()));
+  }
   if (flags.json) {
     context.print(wire::list_to_json(jobs) + "\n");
     return {};
@@ -246,6 +254,7 @@ void add_jobs(CLI::App& app, Context& context) {
   command->add_flag("--all,-a", ps_flags->all, "Also those that have");
   command->add_option("--status", ps_flags->status, "Only jobs with this status");
   command->add_option("--tenant", ps_flags->tenant, "Only jobs of this tenant");
+  command->add_option("--limit", ps_flags->limit, "How many at most; 0 = all (default: 1000)");
   command->callback([&context, flags, ps_flags] { context.finish(ps(context, *flags, *ps_flags)); });
 
   command = add_command(app, "queue", "List jobs that wait, in order of submission, and why", *flags, false);

@@ -20,6 +20,9 @@ namespace {
 
 // How long a journal that cannot be written is left alone before it is tried again.
 constexpr auto kRetryWrite = std::chrono::milliseconds(200);
+// How long rows on which nobody acts may wait for the next turn, to be in one append with its inputs. A submission that
+// follows another then waits for one write to the disk, not for two.
+constexpr auto kLinger = std::chrono::milliseconds(5);
 constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;
 
 class LiveController final : public Controller {
@@ -125,12 +128,14 @@ Result<void> LiveController::run(backend::Backend& backend) {
     {
       const std::lock_guard state(state_mutex_);
       const Time now = clock_.now();
-      if (write_consequences()) {
+      // Rows on which nobody acts go into one append with what came in.
+      const bool merge = unwritten_.actions.empty() && (!requests.empty() || !statuses.empty());
+      if (merge || write_consequences()) {
         accept(collect(std::move(requests), std::move(statuses), now), now);
         const auto wake = ledger_.next_wake();
         if (!write_error_ && (ledger_.wants_step() || (wake && *wake <= now))) {
           EBB_RETURN_IF_ERROR(step(now));
-          write_consequences();
+          if (!unwritten_.actions.empty()) write_consequences();
         }
       } else {
         for (Request& request : requests) request.answer.set_value(tl::unexpected(*write_error_));
@@ -147,6 +152,9 @@ Result<void> LiveController::run(backend::Backend& backend) {
     request.answer.set_value(fail(ErrorCode::unavailable, "the controller is stopping"));
   }
   requests_.clear();
+  lock.unlock();
+  const std::lock_guard state(state_mutex_);
+  write_consequences();  // if it cannot be, the step is taken again at the next start
   return {};
 }
 
@@ -160,6 +168,8 @@ bool LiveController::wait_for_work(std::unique_lock<std::mutex>& lock) {
     wait_out = write_error_.has_value();
     if (wait_out) {
       delay = kRetryWrite;
+    } else if (!unwritten_.rows.empty()) {
+      delay = kLinger;
     } else if (ledger_.wants_step()) {
       delay = Duration(0);
     } else if (const auto wake = ledger_.next_wake()) {
@@ -227,11 +237,15 @@ LiveController::Turn LiveController::collect(std::deque<Request> requests, std::
 }
 
 void LiveController::accept(Turn turn, Time now) {
-  if (turn.inputs.empty()) return;
-  std::vector<std::string> rows;
-  rows.reserve(turn.inputs.size());
+  if (turn.inputs.empty()) {
+    write_consequences();
+    return;
+  }
+  std::vector<std::string> rows = unwritten_.rows;
+  rows.reserve(rows.size() + turn.inputs.size());
   for (const Input& input : turn.inputs) rows.push_back(encode(now, input));
   const Result<void> appended = append(std::move(rows));
+  if (appended) unwritten_ = {};
   if (appended) {
     for (const Input& input : turn.inputs) {
       if (const auto* said = std::get_if<WorkerSaid>(&input); said != nullptr && said->status.exit) {

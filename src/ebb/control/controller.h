@@ -6,7 +6,8 @@
 /// One thread (run()) owns all state. Each turn of it:
 ///   1. takes all that came in (requests, statuses of workers, the clock), checks it, and journals it in one append
 ///   2. folds it, answers the requests: what is answered is on disk
-///   3. steps the core; journals events, decisions and intents in a second append
+///   3. steps the core; journals events, decisions and intents in a second append; if nobody is to act on them, they
+///      may wait some milliseconds for the append of the next turn
 ///   4. acts: starts and stops workers
 /// A crash between any two of these is a restart: open() folds the journal again, checks that the core takes the same
 /// decisions, does step 3 where it is missing, and asks the backend what became of the workers.
