@@ -60,7 +60,8 @@ void complain(const std::string& message) {
   log(LogLevel::error, "agent", {{"error", message}});
 }
 
-Agent::Impl::Impl(AgentOptions options, Sink sink) : options_(std::move(options)), sink_(std::move(sink)) {}
+Agent::Impl::Impl(AgentOptions options, Sink sink, ReportSink reports)
+    : options_(std::move(options)), sink_(std::move(sink)), reports_(std::move(reports)) {}
 
 Agent::Impl::~Impl() {
   if (thread_.joinable()) {
@@ -102,6 +103,7 @@ Result<void> Agent::Impl::open() {
   add_to(epoll_, wake_.get(), kWakeToken);
   add_to(epoll_, folder_events_.get(), kFolderToken);
   EBB_RETURN_IF_ERROR(write_lease());
+  if (reports_) EBB_RETURN_IF_ERROR(serve_contract());
   EBB_RETURN_IF_ERROR(adopt_workers());
 
   // The program's signals are for its other threads.
@@ -111,6 +113,19 @@ Result<void> Agent::Impl::open() {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+Result<void> Agent::Impl::serve_contract() {
+  const fs::path path = options_.folder / "secret";
+  std::string key;
+  if (auto kept = read_file(path, 64)) {
+    key = std::move(*kept);
+  } else {
+    EBB_ASSIGN_OR_RETURN(key, random_hex(32));
+    EBB_RETURN_IF_ERROR(write_durably(path, key));
+  }
+  EBB_ASSIGN_OR_RETURN(contract_, ContractServer::start(contract_address(), std::move(key), reports_));
   return {};
 }
 
@@ -308,11 +323,11 @@ fs::path Agent::Impl::log_folder(const WorkerId& worker) const {
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Agent::~Agent() = default;
 
-Result<std::unique_ptr<Agent>> Agent::open(AgentOptions options, Sink sink) {
+Result<std::unique_ptr<Agent>> Agent::open(AgentOptions options, Sink sink, ReportSink reports) {
   std::error_code error;
   options.folder = fs::absolute(options.folder, error);
   options.shim = fs::absolute(options.shim, error);
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(sink));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(sink), std::move(reports));
   EBB_RETURN_IF_ERROR(impl->open());
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
 }
@@ -333,6 +348,10 @@ void Agent::stop(const WorkerId& worker, Duration grace) {
     impl_->push(Impl::StopCommand{worker, grace});
   }
   impl_->wake();
+}
+
+void Agent::tell(const WorkerId& worker, const wire::Order& order) {
+  if (impl_->contract_) impl_->contract_->tell(worker, order);
 }
 
 void Agent::forget(const WorkerId& worker) {

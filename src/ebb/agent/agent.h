@@ -6,6 +6,7 @@
 ///   agent.lock             held while an agent uses the folder
 ///   id                     names this folder among all of the machine: in the workers' environment, in their groups
 ///   lease                  until when the shims may let their workers run, by the boot clock
+///   secret                 what the secrets of its workers are made of
 ///   fences.json            of each slot, the highest fence that was accepted, and from whom
 ///   workers/<worker id>/   files of one worker (records.h), shim.log, stdout.<offset>.log, stderr.<offset>.log
 ///   ended/<worker id>/     of one that was forgotten: exit.json, its tombstone, and its logs
@@ -35,6 +36,7 @@
 #include "ebb/agent/slots.h"
 #include "ebb/base/result.h"
 #include "ebb/model/worker.h"
+#include "ebb/wire/contract.h"
 
 namespace ebb::agent {
 
@@ -53,10 +55,12 @@ struct AgentOptions {
 class Agent {
  public:
   using Sink = std::function<void(WorkerStatus)>;
+  using ReportSink = std::function<void(wire::WorkerReport)>;
 
   /// Errors: failed_precondition if another agent uses the folder; not_found if there is no shim program; those of the
   /// file system; invalid_argument if a file of the folder cannot be understood.
-  static Result<std::unique_ptr<Agent>> open(AgentOptions options, Sink sink);
+  /// `reports`: of workers that speak the contract (contract_server.h); without it, there can be none.
+  static Result<std::unique_ptr<Agent>> open(AgentOptions options, Sink sink, ReportSink reports = {});
   /// Carries out what was asked for; the workers run on.
   ~Agent();
   Agent(const Agent&) = delete;
@@ -67,6 +71,8 @@ class Agent {
   void start(const WorkerSpec& spec);
   /// SIGTERM now, SIGKILL to all that is left after `grace`. Nothing happens if the worker is gone or unknown.
   void stop(const WorkerId& worker, Duration grace);
+  /// An order of the worker contract; lost if the worker is not connected (it will ask).
+  void tell(const WorkerId& worker, const wire::Order& order);
   /// Keeps of a worker that ended only its exit and its logs. Nothing happens while it runs.
   void forget(const WorkerId& worker);
   /// All that were started and not forgotten.

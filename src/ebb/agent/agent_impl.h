@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ebb/agent/agent.h"
+#include "ebb/agent/contract_server.h"
 #include "ebb/agent/disk.h"
 #include "ebb/agent/worker_folder.h"
 
@@ -25,7 +26,7 @@ namespace ebb::agent {
 
 class Agent::Impl {
  public:
-  Impl(AgentOptions options, Sink sink);
+  Impl(AgentOptions options, Sink sink, ReportSink reports);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -69,6 +70,9 @@ class Agent::Impl {
 
   Result<void> open();
   Result<void> take_folder();
+  Result<void> serve_contract();
+  /// Of the socket on which workers speak the contract.
+  std::string contract_address() const { return "@ebb-" + id_; }
   Result<void> read_fences();
   Result<void> adopt_workers();
   void push(Command command);
@@ -108,6 +112,7 @@ class Agent::Impl {
 
   const AgentOptions options_;
   const Sink sink_;
+  const ReportSink reports_;
   std::string id_;
   Isolation isolation_;
   Fd folder_lock_;
@@ -132,6 +137,7 @@ class Agent::Impl {
   std::map<WorkerId, Duration> retry_at_;
   std::atomic<Duration> renew_at_ = Duration{};  // also written by renew_lease()
   std::thread thread_;
+  std::unique_ptr<ContractServer> contract_;
 };
 
 /// For an operator, where there is no worker to say it of.

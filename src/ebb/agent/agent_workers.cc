@@ -70,6 +70,7 @@ std::string Agent::Impl::objection(const WorkerSpec& spec) const {
   if (has_nul(spec.command) || has_nul(spec.environment) || has_nul({spec.working_directory})) {
     return "its command, environment or working directory has a byte 0";
   }
+  if (spec.contract && !contract_) return "it speaks the worker contract, and this agent does not";
   std::set<std::int32_t> seen;
   for (const std::int32_t slot : spec.slots) {
     if (slot < 0 || slot >= options_.slots.count || !seen.insert(slot).second) {
@@ -96,6 +97,10 @@ Launch Agent::Impl::make_launch(const WorkerSpec& spec) const {
   }
   std::vector<std::string> own = marks(id_, spec.id);
   for (std::string& entry : device_environment(all, spec.slots)) own.push_back(std::move(entry));
+  if (spec.contract) {
+    own.push_back("EBB_WORKER_SOCKET=" + contract_address());
+    own.push_back("EBB_WORKER_SECRET=" + contract_->secret_of(spec.id));
+  }
   return {.worker = spec,
           .agent = id_,
           .environment = merge(spec.environment, own),

@@ -54,11 +54,6 @@ Result<void> write_beside(const fs::path& path, std::string_view bytes, bool syn
 
 }  // namespace
 
-void Fd::reset() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 tl::unexpected<Error> os_error(std::string_view what, const fs::path& path, int error) {
   return fail(code_of(error), "cannot {} '{}': {}", what, path.string(), std::generic_category().message(error));
 }

@@ -7,32 +7,12 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "ebb/base/fd.h"
 #include "ebb/base/result.h"
 #include "ebb/base/units.h"
 
 namespace ebb::agent {
-
-/// Owns a file descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() { reset(); }
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset();
-
- private:
-  int fd_ = -1;
-};
 
 /// "cannot <what> '<path>': <reason>", with the code that fits `error` (an errno).
 tl::unexpected<Error> os_error(std::string_view what, const std::filesystem::path& path, int error);

@@ -59,6 +59,7 @@ Json to_json(const WorkerSpec& worker) {
             {"environment", worker.environment},
             {"working_directory", worker.working_directory},
             {"grace_ns", worker.grace_time.count()}};
+  if (worker.contract) json["contract"] = true;
   if (worker.memory_bytes) json["memory_bytes"] = *worker.memory_bytes;
   if (worker.time_limit) json["time_limit_ns"] = worker.time_limit->count();
   return json;
@@ -74,6 +75,7 @@ WorkerSpec worker_from(const Json& json) {
   json.at("environment").get_to(worker.environment);
   json.at("working_directory").get_to(worker.working_directory);
   worker.grace_time = to_duration(json.at("grace_ns"));
+  worker.contract = json.value("contract", false);
   worker.memory_bytes = optional_number(json, "memory_bytes");
   if (json.contains("time_limit_ns")) worker.time_limit = to_duration(json.at("time_limit_ns"));
   return worker;

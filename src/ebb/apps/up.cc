@@ -42,6 +42,7 @@ class LocalBackend final : public backend::Backend {
     agent_.start(full);
   }
   void stop(const WorkerId& worker, Duration grace) override { agent_.stop(worker, grace); }
+  void tell(const WorkerId& worker, const wire::Order& order) override { agent_.tell(worker, order); }
   void forget(const WorkerId& worker) override { agent_.forget(worker); }
   Result<std::vector<WorkerStatus>> list() override { return agent_.list(); }
   Result<LogChunk> read_log(const WorkerId& worker, std::string_view stream, std::uint64_t offset,
@@ -143,9 +144,10 @@ Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& stre
   agent_options.folder = folder / "agent";
   EBB_ASSIGN_OR_RETURN(agent_options.shim, shim_path());
   agent_options.slots = slots;
-  EBB_ASSIGN_OR_RETURN(auto agent, agent::Agent::open(std::move(agent_options), [&](WorkerStatus status) {
-                         controller->on_status(std::move(status));
-                       }));
+  EBB_ASSIGN_OR_RETURN(
+      auto agent, agent::Agent::open(
+                      std::move(agent_options), [&](WorkerStatus status) { controller->on_status(std::move(status)); },
+                      [&](wire::WorkerReport report) { controller->on_report(std::move(report)); }));
   LocalBackend backend(*agent);
   EBB_ASSIGN_OR_RETURN(const auto access, control::Access::open(*controller, token));
   control::Api api(

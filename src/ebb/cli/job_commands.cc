@@ -126,6 +126,25 @@ Result<void> ps(Context& context, const JobFlags& flags, const PsFlags& ps_flags
   return {};
 }
 
+std::string progress_text(const wire::Progress& progress) {
+  std::string text = fmt::format("step {}, {} samples", progress.step, progress.samples);
+  if (progress.loss) text += fmt::format(", loss {:.4g}", *progress.loss);
+  if (!progress.checkpoint.empty()) text += fmt::format(", checkpoint {}", progress.checkpoint);
+  if (progress.checkpoint_age) text += fmt::format(" ({} old)", format_human(*progress.checkpoint_age));
+  return text;
+}
+
+// A GPU is a CPU slot on machines without.
+std::string workers_text(const JobRequest& request) {
+  std::string text =
+      fmt::format("{} x {} slot{}", request.workers, request.gpus_per_worker, request.gpus_per_worker == 1 ? "" : "s");
+  if (request.min_workers > 0) {
+    text += fmt::format("; {} to {} workers, elasticity {}", request.min_workers, request.max_workers,
+                        to_string(request.elasticity));
+  }
+  return text;
+}
+
 Result<void> describe_job(Context& context, const JobFlags& flags) {
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
   EBB_ASSIGN_OR_RETURN(const std::string body, api.get(fmt::format("/v1/jobs/{}", flags.job)));
@@ -143,12 +162,16 @@ Result<void> describe_job(Context& context, const JobFlags& flags) {
       {"status", fmt::format("{}{}{}", to_string(job.status), job.reason.empty() ? "" : ": ", job.reason)},
       {"command", command},
       {"folder", detail.request.working_directory},
-      {"workers", fmt::format("{} x {} GPU{}", detail.request.workers, detail.request.gpus_per_worker,
-                              detail.request.gpus_per_worker == 1 ? "" : "s")},
+      {"workers", workers_text(detail.request)},
       {"starts", fmt::format("{} (retries: {} of {})", job.incarnations, job.retries, detail.request.max_retries)},
       {"submitted", age(job.submitted, {}) + " ago"}};
   if (job.started) rows.push_back({"ran", age(*job.started, job.ended)});
   if (job.exit_code) rows.push_back({"exit code", fmt::format("{}", *job.exit_code)});
+  if (detail.resizing) rows.push_back({"resize", "its GPUs are being changed"});
+  if (detail.revision > 0) {
+    rows.push_back({"target", fmt::format("revision {}, generation {}", detail.revision, detail.generation)});
+  }
+  if (detail.progress) rows.push_back({"progress", progress_text(*detail.progress)});
   for (const wire::WorkerView& worker : detail.workers) {
     std::string slots;
     for (const std::int32_t slot : worker.slots) slots += fmt::format("{}{}", slots.empty() ? "" : ",", slot);
@@ -230,6 +253,14 @@ Result<void> act(Context& context, const JobFlags& flags, const char* verb, cons
   return {};
 }
 
+Result<void> resize(Context& context, const JobFlags& flags, std::int32_t workers) {
+  EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
+  EBB_ASSIGN_OR_RETURN(const std::string body,
+                       api.post(fmt::format("/v1/jobs/{}/resize", flags.job), wire::resize_to_json(workers)));
+  context.print(flags.json ? body + "\n" : fmt::format("job {} is to run on {} workers\n", flags.job, workers));
+  return {};
+}
+
 /// A command about one job.
 CLI::App* add_command(CLI::App& app, const char* name, const char* summary, JobFlags& flags, bool job = true) {
   CLI::App* command = app.add_subcommand(name, summary);
@@ -275,6 +306,10 @@ void add_jobs(CLI::App& app, Context& context) {
 
   command = add_command(app, "cancel", "End a job, whether it waits or runs", *flags);
   command->callback([&context, flags] { context.finish(act(context, *flags, "cancel", "will end")); });
+  const auto workers = std::make_shared<std::int32_t>(0);
+  command = add_command(app, "resize", "Run a job on another number of workers", *flags);
+  command->add_option("WORKERS", *workers, "How many, of the range in its job file")->required();
+  command->callback([&context, flags, workers] { context.finish(resize(context, *flags, *workers)); });
   command = add_command(app, "hold", "Keep a waiting job from starting", *flags);
   command->callback([&context, flags] { context.finish(act(context, *flags, "hold", "is held")); });
   command = add_command(app, "release", "Let a held job start", *flags);

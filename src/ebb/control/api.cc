@@ -138,6 +138,7 @@ const std::vector<Api::Route>& Api::routes() {
       {"POST", "/v1/jobs/{}/cancel", Role::user, &Api::cancel},
       {"POST", "/v1/jobs/{}/hold", Role::user, &Api::hold},
       {"POST", "/v1/jobs/{}/release", Role::user, &Api::release},
+      {"POST", "/v1/jobs/{}/resize", Role::user, &Api::resize},
       {"GET", "/v1/nodes", Role::viewer, &Api::list_nodes},
       {"POST", "/v1/nodes/{}/drain", Role::admin, &Api::drain},
       {"POST", "/v1/nodes/{}/undrain", Role::admin, &Api::undrain},
@@ -276,6 +277,13 @@ HttpResponse Api::hold(const Call& call) {
 }
 HttpResponse Api::release(const Call& call) {
   return act(call, &Controller::release);
+}
+
+HttpResponse Api::resize(const Call& call) {
+  const auto job = own_job(call);
+  if (!job) return answer(job.error());
+  const auto workers = wire::resize_from(call.request.body);
+  return workers ? answer(controller_.resize(*job, *workers)) : answer(workers.error());
 }
 
 HttpResponse Api::submit(const Call& call) {

@@ -45,6 +45,7 @@ class Api {
   HttpResponse cancel(const Call& call);
   HttpResponse hold(const Call& call);
   HttpResponse release(const Call& call);
+  HttpResponse resize(const Call& call);
   HttpResponse list_nodes(const Call& call);
   HttpResponse drain(const Call& call);
   HttpResponse undrain(const Call& call);

@@ -20,6 +20,8 @@ namespace {
 
 // How long a journal that cannot be written is left alone before it is tried again.
 constexpr auto kRetryWrite = std::chrono::milliseconds(200);
+// How often a job's progress is journalled.
+constexpr auto kProgressEvery = std::chrono::seconds(5);
 // How long rows on which nobody acts may wait for the next turn, to be in one append with its inputs. A submission that
 // follows another then waits for one write to the disk, not for two.
 constexpr auto kLinger = std::chrono::milliseconds(5);
@@ -37,11 +39,13 @@ class LiveController final : public Controller {
   Result<void> run(backend::Backend& backend) override;
   void stop() override;
   void on_status(WorkerStatus status) override;
+  void on_report(wire::WorkerReport report) override;
 
   Result<std::vector<JobId>> submit(const JobRequest& request, const std::string& key) override;
   Result<void> cancel(JobId job) override { return ask(job, &check_active, CancelRequested{job}); }
   Result<void> hold(JobId job) override { return ask(job, &check_holdable, HoldRequested{job}); }
   Result<void> release(JobId job) override { return ask(job, &check_held, ReleaseRequested{job}); }
+  Result<void> resize(JobId job, std::int32_t workers) override;
   Result<void> drain(const std::string& node, bool on) override;
 
   Result<std::vector<wire::JobView>> jobs(const JobFilter& filter) override;
@@ -73,6 +77,20 @@ class LiveController final : public Controller {
     std::vector<Input> inputs;
     std::vector<std::pair<std::promise<Answer>, Answer>> answers;
     std::deque<WorkerStatus> statuses;
+    std::deque<wire::WorkerReport> reports;
+  };
+  /// What came in since the last turn.
+  struct Inbox {
+    std::deque<Request> requests;
+    std::deque<WorkerStatus> statuses;
+    std::deque<wire::WorkerReport> reports;
+    bool empty() const { return requests.empty() && statuses.empty() && reports.empty(); }
+  };
+
+  /// Progress comes often, and is journalled now and then.
+  struct LateProgress {
+    std::optional<wire::WorkerReport> report;  ///< the latest, not journalled yet
+    Time journalled{};                         ///< when one was the last time
   };
 
   static Result<void> check_active(const JobEntry& job, JobId id);
@@ -84,8 +102,12 @@ class LiveController final : public Controller {
   Result<void> require(JobId job) const;
 
   void reconcile(backend::Backend& backend);
+  std::optional<Time> next_wake() const;
   bool wait_for_work(std::unique_lock<std::mutex>& lock);
-  Turn collect(std::deque<Request> requests, std::deque<WorkerStatus> statuses, Time now);
+  Turn collect(Inbox inbox, Time now);
+  void collect_statuses(std::deque<WorkerStatus> statuses, Turn& turn);
+  void collect_reports(std::deque<wire::WorkerReport> reports, Time now, Turn& turn);
+  void put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports);
   void accept(Turn turn, Time now);
   Result<void> step(Time now);
   Result<void> append(std::vector<std::string> rows);
@@ -95,8 +117,7 @@ class LiveController final : public Controller {
   // Guarded by mutex_: what other threads leave for the loop.
   std::mutex mutex_;
   std::condition_variable work_;
-  std::deque<Request> requests_;
-  std::deque<WorkerStatus> statuses_;
+  Inbox inbox_;
   std::atomic<bool> stopping_ = false;  // written under mutex_
 
   // Guarded by state_mutex_: written by the loop, read by all.
@@ -107,6 +128,7 @@ class LiveController final : public Controller {
   Clock clock_;
   Consequences unwritten_;  // of the last step; nothing else happens before they are journalled
   std::vector<Action> actions_;
+  std::map<JobId, LateProgress> progress_;  // of live jobs
   std::optional<Error> write_error_;
   backend::Backend* backend_ = nullptr;
 
@@ -122,25 +144,23 @@ Result<void> LiveController::run(backend::Backend& backend) {
   reconcile(backend);
   std::unique_lock lock(mutex_);
   while (wait_for_work(lock)) {
-    std::deque<Request> requests = std::exchange(requests_, {});
-    std::deque<WorkerStatus> statuses = std::exchange(statuses_, {});
+    Inbox inbox = std::exchange(inbox_, {});
     lock.unlock();
     {
       const std::lock_guard state(state_mutex_);
       const Time now = clock_.now();
       // Rows on which nobody acts go into one append with what came in.
-      const bool merge = unwritten_.actions.empty() && (!requests.empty() || !statuses.empty());
+      const bool merge = unwritten_.actions.empty() && !inbox.empty();
       if (merge || write_consequences()) {
-        accept(collect(std::move(requests), std::move(statuses), now), now);
+        accept(collect(std::move(inbox), now), now);
         const auto wake = ledger_.next_wake();
         if (!write_error_ && (ledger_.wants_step() || (wake && *wake <= now))) {
           EBB_RETURN_IF_ERROR(step(now));
           if (!unwritten_.actions.empty()) write_consequences();
         }
       } else {
-        for (Request& request : requests) request.answer.set_value(tl::unexpected(*write_error_));
-        const std::lock_guard inbox(mutex_);
-        statuses_.insert(statuses_.begin(), statuses.begin(), statuses.end());
+        for (Request& request : inbox.requests) request.answer.set_value(tl::unexpected(*write_error_));
+        put_back(std::move(inbox.statuses), std::move(inbox.reports));
       }
       journalled_.notify_all();
     }
@@ -148,10 +168,10 @@ Result<void> LiveController::run(backend::Backend& backend) {
     act(backend);
     lock.lock();
   }
-  for (Request& request : requests_) {
+  for (Request& request : inbox_.requests) {
     request.answer.set_value(fail(ErrorCode::unavailable, "the controller is stopping"));
   }
-  requests_.clear();
+  inbox_.requests.clear();
   lock.unlock();
   const std::lock_guard state(state_mutex_);
   write_consequences();  // if it cannot be, the step is taken again at the next start
@@ -172,13 +192,13 @@ bool LiveController::wait_for_work(std::unique_lock<std::mutex>& lock) {
       delay = kLinger;
     } else if (ledger_.wants_step()) {
       delay = Duration(0);
-    } else if (const auto wake = ledger_.next_wake()) {
+    } else if (const auto wake = next_wake()) {
       // Long waits are cut: a condition variable may overflow on them.
       delay = std::clamp<Duration>(*wake - clock_.now(), Duration(0), std::chrono::hours(1));
     }
   }
   lock.lock();
-  const auto woken = [&] { return stopping_ || (!wait_out && (!requests_.empty() || !statuses_.empty())); };
+  const auto woken = [&] { return stopping_ || (!wait_out && !inbox_.empty()); };
   if (delay) {
     work_.wait_for(lock, *delay, woken);
   } else {
@@ -187,25 +207,25 @@ bool LiveController::wait_for_work(std::unique_lock<std::mutex>& lock) {
   return !stopping_;
 }
 
-// Statuses first: what a request is checked against is as fresh as can be.
-LiveController::Turn LiveController::collect(std::deque<Request> requests, std::deque<WorkerStatus> statuses,
-                                             Time now) {
-  Turn turn;
-  for (WorkerStatus& status : statuses) {
-    const WorkerEntry* worker = ledger_.find_worker(status.id);
-    if (worker == nullptr) {
-      if (status.exit) actions_.emplace_back(ForgetWorker{status.id});  // journalled before
-      continue;
-    }
-    if (status.exit || status.pid != worker->pid) {
-      turn.inputs.emplace_back(WorkerSaid{status});
-      turn.statuses.push_back(std::move(status));
-    }
+// Of the ledger, or of progress that waits to be journalled.
+std::optional<Time> LiveController::next_wake() const {
+  std::optional<Time> wake = ledger_.next_wake();
+  for (const auto& [job, late] : progress_) {
+    if (late.report && (!wake || late.journalled + kProgressEvery < *wake)) wake = late.journalled + kProgressEvery;
   }
+  return wake;
+}
+
+// Statuses first: what a request is checked against is as fresh as can be.
+LiveController::Turn LiveController::collect(Inbox inbox, Time now) {
+  Turn turn;
+  collect_reports(std::move(inbox.reports), now, turn);
+  collect_statuses(std::move(inbox.statuses), turn);
   for (const JobId job : ledger_.due_retries(now)) turn.inputs.emplace_back(RetryDue{job});
+  for (const auto& [job, revision] : ledger_.due_targets(now)) turn.inputs.emplace_back(TargetTimedOut{job, revision});
   auto next = static_cast<JobId>(ledger_.jobs().size());
   std::set<std::string> keys;
-  for (Request& request : requests) {
+  for (Request& request : inbox.requests) {
     Result<Input> input = request.make(ledger_, next);
     if (!input) {
       request.answer.set_value(tl::unexpected(input.error()));
@@ -222,8 +242,8 @@ LiveController::Turn LiveController::collect(std::deque<Request> requests, std::
       }
       if (!accepted->key.empty() && !keys.insert(accepted->key).second) {
         // The key came twice in this turn: the second one is answered when the first is folded.
-        const std::lock_guard inbox(mutex_);
-        requests_.push_back(std::move(request));
+        const std::lock_guard lock(mutex_);
+        inbox_.requests.push_back(std::move(request));
         continue;
       }
       const auto count = static_cast<JobId>(std::max(1, accepted->request.array_size));
@@ -234,6 +254,51 @@ LiveController::Turn LiveController::collect(std::deque<Request> requests, std::
     turn.answers.emplace_back(std::move(request.answer), std::move(ids));
   }
   return turn;
+}
+
+void LiveController::collect_statuses(std::deque<WorkerStatus> statuses, Turn& turn) {
+  for (WorkerStatus& status : statuses) {
+    const WorkerEntry* worker = ledger_.find_worker(status.id);
+    if (worker == nullptr) {
+      if (status.exit) actions_.emplace_back(ForgetWorker{status.id});  // journalled before
+      continue;
+    }
+    if (status.exit || status.pid != worker->pid) {
+      turn.inputs.emplace_back(WorkerSaid{status});
+      turn.statuses.push_back(std::move(status));
+    }
+  }
+}
+
+void LiveController::collect_reports(std::deque<wire::WorkerReport> reports, Time now, Turn& turn) {
+  for (wire::WorkerReport& report : reports) {
+    const auto job = ledger_.job_of(report.worker);
+    if (!job) {
+      // Its end is journalled; it need not say this again.
+      if (report.number > 0) actions_.emplace_back(TellWorker{report.worker, wire::Acknowledged{report.number}});
+    } else if (std::holds_alternative<wire::Connected>(report.report)) {
+      if (auto target = ledger_.target_of(report.worker, now)) {
+        actions_.emplace_back(TellWorker{report.worker, std::move(*target)});
+      }
+    } else if (std::holds_alternative<wire::Progress>(report.report)) {
+      progress_[*job].report = std::move(report);
+    } else if (wire::is_answer(report.report)) {
+      turn.inputs.emplace_back(WorkerReported{report});
+      turn.reports.push_back(std::move(report));
+    }
+  }
+  for (auto& [job, late] : progress_) {
+    if (!late.report || (late.journalled != Time{} && now - late.journalled < kProgressEvery)) continue;
+    turn.inputs.emplace_back(WorkerReported{*std::exchange(late.report, std::nullopt)});
+    late.journalled = now;
+  }
+  std::erase_if(progress_, [&](const auto& entry) { return ledger_.jobs()[entry.first].outcome != Outcome::none; });
+}
+
+void LiveController::put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports) {
+  const std::lock_guard lock(mutex_);
+  inbox_.statuses.insert(inbox_.statuses.begin(), statuses.begin(), statuses.end());
+  inbox_.reports.insert(inbox_.reports.begin(), reports.begin(), reports.end());
 }
 
 void LiveController::accept(Turn turn, Time now) {
@@ -253,9 +318,11 @@ void LiveController::accept(Turn turn, Time now) {
       }
       ledger_.apply(now, input);
     }
+    for (const wire::WorkerReport& report : turn.reports) {
+      if (report.number > 0) actions_.emplace_back(TellWorker{report.worker, wire::Acknowledged{report.number}});
+    }
   } else {
-    const std::lock_guard inbox(mutex_);
-    statuses_.insert(statuses_.begin(), turn.statuses.begin(), turn.statuses.end());
+    put_back(std::move(turn.statuses), std::move(turn.reports));
   }
   for (auto& [promise, answer] : turn.answers) {
     promise.set_value(appended ? std::move(answer) : Answer(tl::unexpected(appended.error())));
@@ -308,6 +375,8 @@ void LiveController::act(backend::Backend& backend) {
       backend.start(start->spec);
     } else if (const auto* stop = std::get_if<StopWorker>(&action)) {
       backend.stop(stop->worker, stop->grace);
+    } else if (const auto* tell = std::get_if<TellWorker>(&action)) {
+      backend.tell(tell->worker, tell->order);
     } else if (const auto* forget = std::get_if<ForgetWorker>(&action)) {
       backend.forget(forget->worker);
     }
@@ -330,6 +399,7 @@ void LiveController::reconcile(backend::Backend& backend) {
         on_status(status->second);
         known.erase(status);
         if (worker.stopping) actions.emplace_back(StopWorker{id, ledger_.grace_of(id)});
+        if (auto target = ledger_.target_of(id, clock_.now())) actions.emplace_back(TellWorker{id, std::move(*target)});
       } else if (worker.pid != 0) {
         on_status({id, worker.pid, WorkerExit{WorkerExit::Cause::lost, 0, "its machine does not know it any more"}});
       } else if (worker.stopping) {
@@ -353,7 +423,13 @@ void LiveController::stop() {
 
 void LiveController::on_status(WorkerStatus status) {
   const std::lock_guard lock(mutex_);
-  statuses_.push_back(std::move(status));
+  inbox_.statuses.push_back(std::move(status));
+  work_.notify_all();
+}
+
+void LiveController::on_report(wire::WorkerReport report) {
+  const std::lock_guard lock(mutex_);
+  inbox_.reports.push_back(std::move(report));
   work_.notify_all();
 }
 
@@ -362,7 +438,7 @@ LiveController::Answer LiveController::post(std::function<Result<Input>(const Le
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return fail(ErrorCode::unavailable, "the controller is stopping");
-    Request& request = requests_.emplace_back(Request{std::move(make), {}});
+    Request& request = inbox_.requests.emplace_back(Request{std::move(make), {}});
     answer = request.answer.get_future();
     work_.notify_all();
   }
@@ -409,6 +485,16 @@ Result<void> LiveController::check_held(const JobEntry& job, JobId id) {
   EBB_RETURN_IF_ERROR(check_active(job, id));
   if (job.user_held) return {};
   return fail(ErrorCode::failed_precondition, "job {} is not held", id);
+}
+
+Result<void> LiveController::resize(JobId job, std::int32_t workers) {
+  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
+    if (job >= ledger.jobs().size()) return fail(ErrorCode::not_found, "there is no job {}", job);
+    EBB_RETURN_IF_ERROR(ledger.check_resize(job, workers));
+    return ResizeRequested{job, workers};
+  });
+  if (!answer) return tl::unexpected(answer.error());
+  return {};
 }
 
 Result<void> LiveController::drain(const std::string& node, bool on) {

@@ -31,6 +31,7 @@
 #include "ebb/model/cluster.h"
 #include "ebb/sched/registry.h"
 #include "ebb/wire/api.h"
+#include "ebb/wire/contract.h"
 
 namespace ebb::control {
 
@@ -60,8 +61,9 @@ class Controller {
   /// Works until stop(); `backend` is told what to do. Errors: internal, if the core refuses an event.
   virtual Result<void> run(backend::Backend& backend) = 0;
   virtual void stop() = 0;
-  /// The sink of the backend.
+  /// The sinks of the backend.
   virtual void on_status(WorkerStatus status) = 0;
+  virtual void on_report(wire::WorkerReport report) = 0;
 
   /// Several ids for an array. `key` (idempotency): a request with a key that was used gets the same answer again.
   /// Errors: invalid_argument (a dependency on an unknown job, more GPUs than the cluster has), unavailable,
@@ -71,6 +73,10 @@ class Controller {
   virtual Result<void> cancel(JobId job) = 0;
   virtual Result<void> hold(JobId job) = 0;
   virtual Result<void> release(JobId job) = 0;
+  /// The owner of an elastic job wants so many workers: of one that waits at its start, of one that runs as soon as the
+  /// GPUs are there. Errors: not_found; invalid_argument for a number that is no size of the job; failed_precondition
+  /// if it ended, or if the policy sizes running jobs by itself; unavailable.
+  virtual Result<void> resize(JobId job, std::int32_t workers) = 0;
   /// Errors: not_found; unavailable.
   virtual Result<void> drain(const std::string& node, bool on) = 0;
 

@@ -42,10 +42,12 @@ WorkerSpec make_worker(const ClusterSpec& cluster, const JobEntry& job, JobId id
   set("EBB_JOB_ID", id);
   set("EBB_JOB_NAME", request.name);
   set("EBB_INCARNATION", job.incarnation);
+  if (!request.checkpoint_folder.empty()) set("EBB_CHECKPOINT_DIR", request.checkpoint_folder);
   if (job.array_index) set("EBB_ARRAY_INDEX", *job.array_index);
   spec.working_directory = request.working_directory;
   spec.memory_bytes = request.memory_bytes;
   spec.time_limit = request.time_limit;
+  spec.contract = request.elasticity == Elasticity::contract;
   spec.grace_time = request.grace_time;
   return spec;
 }

@@ -79,6 +79,9 @@ void Ledger::apply(Time at, const Input& input) {
       ledger.sync_hold(in.job);
     }
     void operator()(const WorkerSaid& in) const { ledger.hear(in.status, at); }
+    void operator()(const WorkerReported& in) const { ledger.report(in.report, at); }
+    void operator()(const TargetTimedOut& in) const { ledger.time_out(in, at); }
+    void operator()(const ResizeRequested& in) const { ledger.resize_asked(in); }
 
     void hold(JobId id, bool on) const {
       ledger.jobs_[id].user_held = on;
@@ -144,37 +147,63 @@ void Ledger::cancel(JobId id, const std::string& why, Time at) {
 }
 
 void Ledger::stop_workers(JobId id, const std::string& why) {
-  for (WorkerEntry& worker : jobs_[id].workers) {
-    if (worker.exit || worker.stopping) continue;
-    worker.stopping = true;
-    stops_.emplace_back(worker.placed.worker, why);
-  }
+  for (WorkerEntry& worker : jobs_[id].workers) stop_worker(worker, why);
+}
+
+void Ledger::stop_worker(WorkerEntry& worker, const std::string& why) {
+  if (worker.exit || worker.stopping) return;
+  worker.stopping = true;
+  stops_.emplace_back(worker.placed.worker, why);
 }
 
 void Ledger::hear(const WorkerStatus& status, Time at) {
   const auto found = live_.find(status.id);
   if (found == live_.end()) return;  // said before
-  const auto [id, rank] = found->second;
+  const JobId id = found->second;
   JobEntry& job = jobs_[id];
-  WorkerEntry& worker = job.workers[rank];
+  WorkerEntry& worker = *find_entry(id, status.id);
   if (status.pid != 0) worker.pid = status.pid;
   const auto runs = [](const WorkerEntry& each) { return each.pid != 0; };
-  if (!job.started && std::all_of(job.workers.begin(), job.workers.end(), runs)) {
-    job.started = at;
-    heard_.emplace_back(JobStarted{id, at});
-  }
+  if (std::all_of(job.workers.begin(), job.workers.end(), runs)) all_run(id, at);
   if (!status.exit) return;
   worker.exit = status.exit;
   live_.erase(found);
   slots_.give_back(worker.placed.node, worker.placed.slots);
-  if (!worker.exit->ok() && !stopped(*worker.exit) && !job.first_failure) job.first_failure = rank;
-  if (!worker.exit->ok()) stop_workers(id, fmt::format("worker {} {}", rank, describe(*worker.exit)));
+  if (worker.leaves) {
+    leaver_gone(id, status.id, at);
+  } else {
+    end_worker(id, worker);
+  }
   const auto gone = [](const WorkerEntry& each) { return each.exit.has_value(); };
   if (std::all_of(job.workers.begin(), job.workers.end(), gone)) settle(id, at);
 }
 
+void Ledger::all_run(JobId id, Time at) {
+  JobEntry& job = jobs_[id];
+  if (!job.started) {
+    job.started = at;
+    heard_.emplace_back(JobStarted{id, at});
+  }
+  advance(id, at);
+}
+
+// A worker that did not leave ended: if not well, all others of its incarnation are stopped.
+void Ledger::end_worker(JobId id, const WorkerEntry& worker) {
+  JobEntry& job = jobs_[id];
+  if (worker.exit->ok()) return;
+  const auto rank = static_cast<std::size_t>(&worker - job.workers.data());
+  if (!stopped(*worker.exit) && !job.first_failure) job.first_failure = rank;
+  stop_workers(id, fmt::format("worker {} {}", rank, describe(*worker.exit)));
+}
+
+WorkerEntry* Ledger::find_entry(JobId job, const WorkerId& worker) {
+  const auto rank = rank_of(job, worker);
+  return rank ? &jobs_[job].workers[*rank] : nullptr;
+}
+
 void Ledger::settle(JobId id, Time at) {
   JobEntry& job = jobs_[id];
+  answered(id);
   const auto ok = [](const WorkerEntry& each) { return each.exit->ok(); };
   if (std::all_of(job.workers.begin(), job.workers.end(), ok)) {
     if (!job.started) heard_.emplace_back(JobStarted{id, at});
@@ -182,6 +211,7 @@ void Ledger::settle(JobId id, Time at) {
     finish(id, Outcome::completed, "", 0, at);
     return;
   }
+  if (job.restarting && !job.cancelled && !job.first_failure) return restarted(id, at);
   if (job.preempted) reclaims_.push_back(at - scheduler_.state().job(id).told_at);
   if (!job.cancelled && job.preempted) {
     heard_.emplace_back(JobStopped{id, {}});
@@ -193,8 +223,10 @@ void Ledger::settle(JobId id, Time at) {
   if (job.cancelled) {
     heard_.emplace_back(JobCancelled{id});
     finish(id, Outcome::cancelled, job.why, 0, at);
-  } else if (job.first_failure && !of_the_machine(*job.workers[*job.first_failure].exit)) {
-    fail_job(id, *job.workers[*job.first_failure].exit, at);
+  } else if (job.first_failure) {
+    if (!of_the_machine(*job.workers[*job.first_failure].exit)) fail_job(id, *job.workers[*job.first_failure].exit, at);
+  } else if (!job.broken.empty()) {
+    fail_job(id, {WorkerExit::Cause::exited, 1, ""}, at);
   }
 }
 
@@ -209,8 +241,8 @@ void Ledger::fail_job(JobId id, const WorkerExit& exit, Time at) {
   }
   heard_.emplace_back(JobCancelled{id});
   const int code = exit.cause == WorkerExit::Cause::signalled ? 128 + exit.code : exit.code;
-  std::string why = describe(exit);
-  if (job.workers.size() > 1) why = fmt::format("worker {}: {}", *job.first_failure, why);
+  std::string why = job.first_failure ? describe(exit) : job.broken;
+  if (job.first_failure && job.workers.size() > 1) why = fmt::format("worker {}: {}", *job.first_failure, why);
   finish(id, Outcome::failed, std::move(why), code != 0 ? code : 1, at);
 }
 
@@ -223,6 +255,8 @@ void Ledger::finish(JobId id, Outcome outcome, std::string why, int exit_code, T
   job.ended = at;
   if (job.retry_at) retries_.erase({*job.retry_at, id});
   job.retry_at.reset();
+  answered(id);
+  relaunch_.erase(id);
   finished_.push_back(id);
 }
 
@@ -253,11 +287,15 @@ Result<void> Ledger::step(Time now, Consequences& out) {
   EBB_RETURN_IF_ERROR(scheduler_.step(events, now, result_));
   for (const Decision& decision : result_.decisions) {
     out.rows.push_back(trace::encode(now, decision));
-    decided(decision, now);
+    decided(decision, out, now);
   }
   tell_dependents(now);
   for (const sched::Holder& holder : scheduler_.take_launchable()) {
-    if (holder.kind == sched::Holder::Kind::job) launch(holder.id, out, now);
+    if (holder.kind == sched::Holder::Kind::job) gpus_free(holder.id, out, now);
+  }
+  relaunch_now_ = false;
+  for (const JobId job : std::set<JobId>(relaunch_)) {
+    if (jobs_[job].gpus_ready) launch(job, out, now);
   }
   for (auto& [worker, why] : stops_) {
     if (!live_.contains(worker)) continue;  // it has ended since
@@ -268,52 +306,73 @@ Result<void> Ledger::step(Time now, Consequences& out) {
   return {};
 }
 
-void Ledger::decided(const Decision& decision, Time now) {
+void Ledger::decided(const Decision& decision, Consequences& out, Time now) {
   if (const auto* start = std::get_if<Start>(&decision)) {
     JobEntry& job = jobs_[start->job];
     job.place = JobEntry::Place::placed;
     job.preempted = false;
+    job.changing = job.restarting = job.gpus_ready = false;
+    job.broken.clear();
     job.workers.clear();
     job.first_failure.reset();
     job.started.reset();
   } else if (const auto* preempt = std::get_if<Preempt>(&decision)) {
     jobs_[preempt->job].preempted = true;
     stop_workers(preempt->job, "its GPUs go to another job");
+  } else if (const auto* resize = std::get_if<Resize>(&decision)) {
+    for (const Target& target : resize->targets) begin_change(target.job, out, now);
   } else if (const auto* reject = std::get_if<Reject>(&decision)) {
     finish(reject->job, Outcome::failed, describe(reject->reason), 1, now);
   }
 }
 
+// A new incarnation on all GPUs of the job.
 void Ledger::launch(JobId id, Consequences& out, Time now) {
   JobEntry& job = jobs_[id];
   if (job.place != JobEntry::Place::placed) return;  // it was cancelled in this step
-  const sched::JobState& state = scheduler_.state().job(id);
+  relaunch_.erase(id);
+  ++job.incarnation;
+  job.restarting = false;
+  job.next_worker = 0;
+  job.workers.clear();
+  job.target = {};
+  start_workers(id, scheduler_.state().job(id).allocation, out, now);
+  // An allocation that cuts a worker in two would lose part of the job.
+  EBB_CHECK(std::cmp_equal(job.workers.size() * static_cast<std::size_t>(job.request->gpus_per_worker),
+                           scheduler_.state().job(id).gpus));
+  if (job.request->elasticity == Elasticity::contract) {
+    order_target(id, job.request->resize_timeout, "start", out, now);
+  }
+}
+
+// Further workers on these GPUs, with the next ranks.
+void Ledger::start_workers(JobId id, const Allocation& where, Consequences& out, Time now) {
+  JobEntry& job = jobs_[id];
   const GpuCount each = job.request->gpus_per_worker;
-  job.incarnation = state.incarnations;
-  std::uint16_t port = 0;
-  for (const NodeShare& share : state.allocation) {
+  const std::size_t first = job.workers.size();
+  std::uint16_t port = first > 0 ? job.workers.front().placed.port : std::uint16_t{0};
+  for (const NodeShare& share : where) {
     for (GpuCount used = 0; used + each <= share.gpus; used += each) {
-      const std::size_t rank = job.workers.size();
-      StartRequested start{worker_id(id, job.incarnation, static_cast<std::int32_t>(rank)), share.node,
-                           slots_.take(share.node, each), slots_.next_fence(share.node), 0};
-      if (rank == 0) port = static_cast<std::uint16_t>(kFirstPort + start.fence % kPorts);
+      StartRequested start{worker_id(id, job.incarnation, job.next_worker++), share.node, slots_.take(share.node, each),
+                           slots_.next_fence(share.node), 0};
+      if (port == 0) port = static_cast<std::uint16_t>(kFirstPort + start.fence % kPorts);
       start.port = port;
-      live_[start.worker] = {id, rank};
+      live_[start.worker] = id;
       out.rows.push_back(encode(now, Intent(start)));
-      job.workers.push_back({std::move(start), 0, {}, false});
+      job.workers.push_back({.placed = std::move(start), .exit = {}, .joins = first > 0});
     }
   }
-  // An allocation that cuts a worker in two would lose part of the job.
-  EBB_CHECK(std::cmp_equal(job.workers.size(), job.request->workers));
-  for (const WorkerEntry& worker : job.workers) {
-    out.actions.emplace_back(StartWorker{spec_of_worker(worker.placed.worker)});
+  for (std::size_t rank = first; rank < job.workers.size(); ++rank) {
+    out.actions.emplace_back(StartWorker{spec_of_worker(job.workers[rank].placed.worker)});
   }
 }
 
 std::optional<Time> Ledger::next_wake() const {
   std::optional<Time> wake = result_.next_wake_at;
-  for (const std::optional<Time>& other :
-       {result_.serve_at, retries_.empty() ? std::nullopt : std::optional(retries_.begin()->first)}) {
+  const auto first = [](const std::set<std::pair<Time, JobId>>& times) {
+    return times.empty() ? std::nullopt : std::optional(times.begin()->first);
+  };
+  for (const std::optional<Time>& other : {result_.serve_at, first(retries_), first(target_deadlines_)}) {
     if (other && (!wake || *other < *wake)) wake = other;
   }
   return wake;
@@ -333,6 +392,11 @@ std::optional<std::pair<JobId, std::size_t>> Ledger::find_key(const std::string&
   return found == keys_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<JobId> Ledger::job_of(const WorkerId& worker) const {
+  const auto found = live_.find(worker);
+  return found == live_.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::vector<WorkerId> Ledger::live_workers() const {
   std::vector<WorkerId> workers;
   workers.reserve(live_.size());
@@ -343,16 +407,26 @@ std::vector<WorkerId> Ledger::live_workers() const {
 
 const WorkerEntry* Ledger::find_worker(const WorkerId& id) const {
   const auto found = live_.find(id);
-  return found == live_.end() ? nullptr : &jobs_[found->second.job].workers[found->second.rank];
+  if (found == live_.end()) return nullptr;
+  const auto rank = rank_of(found->second, id);
+  return rank ? &jobs_[found->second].workers[*rank] : nullptr;
+}
+
+std::optional<std::size_t> Ledger::rank_of(JobId job, const WorkerId& worker) const {
+  const std::vector<WorkerEntry>& workers = jobs_[job].workers;
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    if (workers[rank].placed.worker == worker) return rank;
+  }
+  return std::nullopt;
 }
 
 WorkerSpec Ledger::spec_of_worker(const WorkerId& id) const {
-  const auto [job, rank] = live_.at(id);
-  return make_worker(beginning_.cluster, jobs_[job], job, rank);
+  const JobId job = live_.at(id);
+  return make_worker(beginning_.cluster, jobs_[job], job, rank_of(job, id).value());
 }
 
 Duration Ledger::grace_of(const WorkerId& id) const {
-  return jobs_[live_.at(id).job].request->grace_time;
+  return jobs_[live_.at(id)].request->grace_time;
 }
 
 }  // namespace ebb::control

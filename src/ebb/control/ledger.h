@@ -15,6 +15,14 @@
 ///   anything else                         -> retried after its back-off, or failed
 /// When one worker fails, the others of its incarnation are stopped.
 ///
+/// How an elastic job changes its GPUs, once the core decided a Resize:
+///   restart    all workers are stopped; when the last is gone and the new GPUs are free, a new incarnation is launched
+///   contract   who leaves is told by a target without it, and gone (JobShrunk); once the new GPUs are free, who joins
+///   is
+///              started and all are told by a target with it; the job runs on its new GPUs (JobResized) when one of
+///              them says `switched` and those that joined are ready. A target that is refused, answered with other
+///              members or not answered in time ends in a restart.
+///
 /// Not thread-safe.
 
 #include <cstdint>
@@ -34,6 +42,7 @@
 #include "ebb/model/event.h"
 #include "ebb/sched/registry.h"
 #include "ebb/sched/scheduler.h"
+#include "ebb/wire/contract.h"
 
 namespace ebb::control {
 
@@ -42,6 +51,18 @@ struct WorkerEntry {
   std::int64_t pid = 0;
   std::optional<WorkerExit> exit;
   bool stopping = false;  ///< told to
+  bool leaves = false;    ///< not in the target: its end is no failure
+  bool joins = false;     ///< since the last switch
+  bool ready = false;     ///< said so
+};
+
+/// What the workers of a contract job were told last, in this incarnation.
+struct TargetEntry {
+  std::uint64_t revision = 0;  ///< 0: nothing yet
+  std::string why;
+  Time answer_by{};
+  bool answered = true;
+  std::uint64_t generation = 0;  ///< said at the last switch
 };
 
 enum class Outcome : std::uint8_t { none, completed, failed, cancelled };
@@ -60,8 +81,15 @@ struct JobEntry {
   std::size_t unmet = 0;   ///< dependencies
   std::optional<Time> retry_at;
   std::uint32_t retries = 0;
-  std::uint32_t incarnation = 0;             ///< the latest that was launched; 0 = none
-  std::vector<WorkerEntry> workers;          ///< of it, by rank
+  std::uint32_t incarnation = 0;     ///< the latest that was launched; 0 = none
+  std::vector<WorkerEntry> workers;  ///< of it, by rank
+  std::int32_t next_worker = 0;      ///< number of the next one of the incarnation
+  bool changing = false;             ///< its GPUs: a Resize is decided, JobResized not said
+  bool restarting = false;           ///< its workers are being stopped to run on other GPUs
+  bool gpus_ready = false;           ///< of what changes: they are free
+  TargetEntry target;
+  std::string broken;                        ///< why an incarnation that ran into no error is ended; "" = it is not
+  std::optional<wire::Progress> progress;    ///< as last journalled
   std::optional<std::size_t> first_failure;  ///< rank
   std::optional<Time> started;               ///< all its workers ran
   std::optional<Time> ended;
@@ -82,7 +110,11 @@ struct StopWorker {
 struct ForgetWorker {
   WorkerId worker;
 };
-using Action = std::variant<StartWorker, StopWorker, ForgetWorker>;
+struct TellWorker {
+  WorkerId worker;
+  wire::Order order;
+};
+using Action = std::variant<StartWorker, StopWorker, ForgetWorker, TellWorker>;
 
 /// What a step gives: rows to journal, then, once they are durable, actions to take.
 struct Consequences {
@@ -100,7 +132,7 @@ class Ledger {
 
   void apply(Time at, const Input& input);
   /// Whether a step has something to tell the core.
-  bool wants_step() const { return !heard_.empty() || !stops_.empty(); }
+  bool wants_step() const { return !heard_.empty() || !stops_.empty() || relaunch_now_; }
   /// Errors: internal, if the core refuses an event or decision; the ledger must not be used on.
   Result<void> step(Time now, Consequences& out);
 
@@ -112,8 +144,16 @@ class Ledger {
   const Beginning& beginning() const { return beginning_; }
   const sched::Scheduler& scheduler() const { return scheduler_; }
   const std::vector<JobEntry>& jobs() const { return jobs_; }
+  /// Jobs whose target was not answered in time, with its revision.
+  std::vector<std::pair<JobId, std::uint64_t>> due_targets(Time now) const;
+  /// What the worker should be told now; nullopt if its job has no target.
+  std::optional<wire::TargetOrder> target_of(const WorkerId& worker, Time now) const;
   /// The first job of the request that came with this key, and how many; nullopt if none did.
   std::optional<std::pair<JobId, std::size_t>> find_key(const std::string& key) const;
+  /// The job of a worker that has not ended.
+  std::optional<JobId> job_of(const WorkerId& worker) const;
+  /// Errors: those of Controller::resize().
+  Result<void> check_resize(JobId job, std::int32_t workers) const;
   /// nullptr if no such worker was ever to be started, or its job has begun another incarnation since.
   const WorkerEntry* find_worker(const WorkerId& id) const;
   /// Workers that have not ended.
@@ -127,11 +167,6 @@ class Ledger {
   Duration grace_of(const WorkerId& id) const;
 
  private:
-  struct WorkerKey {
-    JobId job = 0;
-    std::size_t rank = 0;
-  };
-
   Ledger(Beginning beginning, sched::Scheduler scheduler);
 
   void accept(Time at, const JobAccepted& accepted);
@@ -144,16 +179,41 @@ class Ledger {
   void tell_dependents(Time at);
   void sync_hold(JobId job);
   void stop_workers(JobId job, const std::string& why);
-  void decided(const Decision& decision, Time now);
+  void stop_worker(WorkerEntry& worker, const std::string& why);
+  void decided(const Decision& decision, Consequences& out, Time now);
   void launch(JobId job, Consequences& out, Time now);
+  void start_workers(JobId job, const Allocation& where, Consequences& out, Time now);
+  std::optional<std::size_t> rank_of(JobId job, const WorkerId& worker) const;
+  WorkerEntry* find_entry(JobId job, const WorkerId& worker);
+  void all_run(JobId job, Time at);
+  void end_worker(JobId job, const WorkerEntry& worker);
+
+  // ledger_elastic.cc
+  void report(const wire::WorkerReport& report, Time at);
+  void answer_target(JobId job, const wire::Switched& switched, Time at);
+  void time_out(const TargetTimedOut& input, Time at);
+  void resize_asked(const ResizeRequested& input);
+  void begin_change(JobId job, Consequences& out, Time now);
+  void gpus_free(JobId job, Consequences& out, Time now);
+  void order_target(JobId job, Duration within, std::string why, Consequences& out, Time now);
+  void give_up_target(JobId job, const std::string& why);
+  void restart(JobId job, const std::string& why);
+  void restarted(JobId job, Time at);
+  void shrunk(JobId job, Time at);
+  void leaver_gone(JobId job, const WorkerId& worker, Time at);
+  void advance(JobId job, Time at);
+  void answered(JobId job);
 
   Beginning beginning_;
   sched::Scheduler scheduler_;
   sched::StepResult result_;
   std::vector<JobEntry> jobs_;
   std::map<std::string, std::pair<JobId, std::size_t>> keys_;
-  std::unordered_map<WorkerId, WorkerKey> live_;
+  std::unordered_map<WorkerId, JobId> live_;
   std::set<std::pair<Time, JobId>> retries_;
+  std::set<std::pair<Time, JobId>> target_deadlines_;
+  std::set<JobId> relaunch_;     // restarted ones whose workers are gone
+  bool relaunch_now_ = false;    // of one of them the GPUs are free already
   std::vector<JobId> finished_;  // whose dependents have not been told
   Slots slots_;
   std::vector<Event> heard_;                             // what the core is to be told

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "ebb/wire/contract_json.h"
 #include "ebb/wire/job_json.h"
 
 namespace ebb::control {
@@ -20,8 +21,9 @@ std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-constexpr const char* kInputs[] = {"job_accepted",    "cancel_requested", "hold_requested", "release_requested",
-                                   "drain_requested", "retry_due",        "worker_said"};
+constexpr const char* kInputs[] = {"job_accepted",     "cancel_requested", "hold_requested", "release_requested",
+                                   "drain_requested",  "retry_due",        "worker_said",    "worker_reported",
+                                   "target_timed_out", "resize_requested"};
 
 struct Put {
   Time at;
@@ -48,6 +50,30 @@ struct Put {
     out["worker"] = in.status.id;
     if (in.status.pid != 0) out["pid"] = in.status.pid;
     if (in.status.exit) out["exit"] = wire::to_json(*in.status.exit);
+    return out;
+  }
+  Json operator()(const WorkerReported& in) const {
+    Json out = row(at, kInputs[7]);
+    out["worker"] = in.report.worker;
+    out["report"] = wire::to_json(in.report.report);
+    return out;
+  }
+  Json operator()(const TargetTimedOut& in) const {
+    Json out = job(kInputs[8], in.job);
+    out["revision"] = in.revision;
+    return out;
+  }
+  Json operator()(const ResizeRequested& in) const {
+    Json out = job(kInputs[9], in.job);
+    out["workers"] = in.workers;
+    return out;
+  }
+  Json operator()(const TargetRequested& intent) const {
+    Json out = job("target_requested", intent.job);
+    out["revision"] = intent.revision;
+    out["members"] = intent.members;
+    out["within"] = intent.within.count();
+    out["why"] = intent.why;
     return out;
   }
   Json operator()(const StartRequested& intent) const {
@@ -80,6 +106,8 @@ Input get_input(const Json& in, const std::string& type) {
   if (type == kInputs[3]) return ReleaseRequested{job()};
   if (type == kInputs[4]) return DrainRequested{in.at("node").get<NodeId>(), in.at("on").get<bool>()};
   if (type == kInputs[5]) return RetryDue{job()};
+  if (type == kInputs[8]) return TargetTimedOut{job(), in.at("revision").get<std::uint64_t>()};
+  if (type == kInputs[9]) return ResizeRequested{job(), in.at("workers").get<std::int32_t>()};
   WorkerSaid said;
   in.at("worker").get_to(said.status.id);
   said.status.pid = in.value("pid", std::int64_t{0});
@@ -166,6 +194,10 @@ Result<Input> decode_input(std::string_view text) {
     if (type == kInputs[0]) {
       EBB_ASSIGN_OR_RETURN(JobRequest request, wire::job_request_from(in.at("request")));
       return JobAccepted{in.at("first").get<JobId>(), std::move(request), in.value("key", "")};
+    }
+    if (type == kInputs[7]) {
+      EBB_ASSIGN_OR_RETURN(wire::Report report, wire::report_from(in.at("report")));
+      return WorkerReported{{in.at("worker").get<WorkerId>(), 0, std::move(report)}};
     }
     Input input = get_input(in, type);
     if (auto* said = std::get_if<WorkerSaid>(&input); said != nullptr && in.contains("exit")) {

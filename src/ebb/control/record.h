@@ -19,6 +19,7 @@
 #include "ebb/model/cluster.h"
 #include "ebb/model/job_request.h"
 #include "ebb/model/worker.h"
+#include "ebb/wire/contract.h"
 
 namespace ebb::control {
 
@@ -57,8 +58,22 @@ struct RetryDue {
 struct WorkerSaid {
   WorkerStatus status;
 };
-using Input =
-    std::variant<JobAccepted, CancelRequested, HoldRequested, ReleaseRequested, DrainRequested, RetryDue, WorkerSaid>;
+/// A worker reported by the contract: an answer, or now and then its progress.
+struct WorkerReported {
+  wire::WorkerReport report;
+};
+/// No answer to this revision of the job's target came in time.
+struct TargetTimedOut {
+  JobId job = 0;
+  std::uint64_t revision = 0;
+};
+/// Its owner wants so many workers.
+struct ResizeRequested {
+  JobId job = 0;
+  std::int32_t workers = 0;
+};
+using Input = std::variant<JobAccepted, CancelRequested, HoldRequested, ReleaseRequested, DrainRequested, RetryDue,
+                           WorkerSaid, WorkerReported, TargetTimedOut, ResizeRequested>;
 
 /// `worker` shall run with these slots.
 struct StartRequested {
@@ -72,7 +87,15 @@ struct StopRequested {
   WorkerId worker;
   std::string why;
 };
-using Intent = std::variant<StartRequested, StopRequested>;
+/// The workers of the job shall be told that it runs on these from now on.
+struct TargetRequested {
+  JobId job = 0;
+  std::uint64_t revision = 0;
+  std::vector<WorkerId> members;
+  Duration within{};
+  std::string why;
+};
+using Intent = std::variant<StartRequested, StopRequested, TargetRequested>;
 
 std::string encode(const Beginning& beginning);
 std::string encode(Time at, const Input& input);

@@ -19,7 +19,7 @@ JobStatus status_of(const JobEntry& job) {
       break;
   }
   if (job.place == JobEntry::Place::placed) {
-    if (job.cancelled || job.preempted || job.first_failure) return JobStatus::stopping;
+    if (job.cancelled || job.preempted || job.first_failure || !job.broken.empty()) return JobStatus::stopping;
     // The core may still wait for GPUs that others give back.
     return job.started ? JobStatus::running : JobStatus::starting;
   }
@@ -64,6 +64,8 @@ wire::JobView view_job(const Ledger& ledger, JobId id, Time now) {
   view.status = status_of(job);
   view.reason = why(ledger, job, id, view.status, now);
   view.gpus = job.request->workers * job.request->gpus_per_worker;
+  const auto& known = ledger.scheduler().state().jobs();
+  if (id < known.size() && known[id].holds()) view.gpus = known[id].gpus;
   view.incarnations = job.incarnation;
   view.retries = job.retries;
   view.submitted = utc(job.submitted);
@@ -75,7 +77,11 @@ wire::JobView view_job(const Ledger& ledger, JobId id, Time now) {
 
 wire::JobDetail view_detail(const Ledger& ledger, JobId id, Time now) {
   const JobEntry& job = ledger.jobs()[id];
-  wire::JobDetail detail{view_job(ledger, id, now), *job.request, {}};
+  wire::JobDetail detail{.job = view_job(ledger, id, now), .request = *job.request, .workers = {}, .progress = {}};
+  detail.resizing = job.changing;
+  detail.revision = job.target.revision;
+  detail.generation = job.target.generation;
+  detail.progress = job.progress;
   std::int32_t rank = 0;
   for (const WorkerEntry& worker : job.workers) {
     detail.workers.push_back({worker.placed.worker, rank++, ledger.beginning().cluster.nodes[worker.placed.node].name,

@@ -80,6 +80,14 @@ struct JobCancelled {
   bool operator==(const JobCancelled&) const = default;
 };
 
+/// The owner of a job that is not rigid wants this many GPUs, a legal size, instead of what it asked for before. A held
+/// job starts on them; an elastic one that holds GPUs is resized, unless the policy sizes jobs by itself.
+struct JobSizeAsked {
+  JobId job = 0;
+  GpuCount gpus = 0;
+  bool operator==(const JobSizeAsked&) const = default;
+};
+
 /// `at`: when it ended, if the driver noticed later (it held its GPUs until now).
 struct JobFinished {
   JobId job = 0;
@@ -182,7 +190,7 @@ struct Tick {
 using Event =
     std::variant<JobSubmitted, JobStarted, JobStopped, JobFailed, JobFinished, NodeFailed, NodeRepaired, NodeDrained,
                  NodeUndrained, PlanReady, JobShrunk, JobResized, JobReport, ServiceAdded, ServiceDemand, ReplicaReady,
-                 ReplicaStopped, JobHeld, JobReleased, JobCancelled, Timer, Tick>;
+                 ReplicaStopped, JobHeld, JobReleased, JobCancelled, JobSizeAsked, Timer, Tick>;
 
 /// Start a gang on these GPUs. Where some are still held by a job being stopped, the driver launches it once they are
 /// confirmed free.

@@ -28,6 +28,7 @@ struct WorkerSpec {
   std::string working_directory;
   std::optional<std::int64_t> memory_bytes;
   std::optional<Duration> time_limit;
+  bool contract = false;  ///< it speaks the worker contract: its agent tells it how to connect
   Duration grace_time{};  ///< from SIGTERM to SIGKILL when the time limit or a lease ends
   bool operator==(const WorkerSpec&) const = default;
 };

@@ -43,6 +43,7 @@ std::optional<JobId> moved_job(const Event& event) {
   if (const auto* held = std::get_if<JobHeld>(&event)) return held->job;
   if (const auto* released = std::get_if<JobReleased>(&event)) return released->job;
   if (const auto* cancelled = std::get_if<JobCancelled>(&event)) return cancelled->job;
+  if (const auto* asked = std::get_if<JobSizeAsked>(&event)) return asked->job;
   return std::nullopt;
 }
 
@@ -96,6 +97,7 @@ void Scheduler::tell_policy(const Event& event, bool withdrawn, Time now) {
     void operator()(const JobHeld& e) const { leaves_queue(e.job); }
     void operator()(const JobReleased& e) const { queued(e.job, Queued::released); }
     void operator()(const JobCancelled& e) const { leaves_queue(e.job); }
+    void operator()(const JobSizeAsked&) const {}
     void operator()(const JobShrunk&) const {}
     void operator()(const JobResized& e) const { policy.on_resized(state, e.job, at); }
     void operator()(const JobReport& e) const { policy.on_report(state, e.job, at); }
@@ -152,6 +154,7 @@ Result<void> Scheduler::step(std::span<const Event> events, Time now, StepResult
     const bool yields = !policy_->plans_over_sleepers();
     if (yields) yield_sleepers(turn, /*free_counts=*/true);
     policy_->decide(turn);
+    if (!resizes) grant_asked(turn);
     serving_.start_placed(turn);
     // What a service keeps protected is there for training once it is asleep.
     const bool wants = state_.waiting_count() > 0 || (resizes && state_.active_count() > 0);
@@ -201,6 +204,62 @@ void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& resul
     waits_for_others(stopped->job);
   } else if (const auto* failed = std::get_if<JobFailed>(&event)) {
     waits_for_others(failed->job);
+  }
+}
+
+// Sizes that owners asked for, where the policy leaves sizes alone: less at once; more from what no waiting job could
+// use.
+void Scheduler::grant_asked(Turn& turn) const {
+  const std::set<JobId> asked = state_.asked();
+  for (const JobId id : asked) {
+    const JobState& job = state_.job(id);
+    if (job.phase != JobPhase::running || job.spec.gpus == job.gpus) continue;
+    Allocation allocation = job.allocation;
+    if (job.spec.gpus < job.gpus) {
+      shrink(allocation, job.gpus - job.spec.gpus);
+    } else if (state_.waiting_count() == 0) {
+      GpuCount more = job.spec.legal_size(std::min(job.spec.gpus, job.gpus + reachable(id))) - job.gpus;
+      if (more > 0) grow(allocation, id, more);
+    }
+    if (allocation != job.allocation) turn.resize({{id, std::move(allocation)}});
+  }
+}
+
+// The groups that the job may use without mixing GPU types.
+GroupMask Scheduler::groups_of(JobId id) const {
+  const GroupId own = state_.capacity().free().group_of(state_.job(id).allocation.front().node);
+  for (const GroupMask option : state_.class_of(id).options) {
+    if ((option >> own & 1) != 0) return option;
+  }
+  return GroupMask{1} << own;
+}
+
+GpuCount Scheduler::reachable(JobId id) const {
+  return state_.capacity().free().sum(groups_of(id));
+}
+
+void Scheduler::grow(Allocation& allocation, JobId id, GpuCount more) const {
+  const FreeIndex& free = state_.capacity().free();
+  for (NodeShare& share : allocation) {
+    const GpuCount taken = std::min(more, free.available(share.node));
+    share.gpus += taken;
+    more -= taken;
+  }
+  for (auto node = free.first_nonempty(groups_of(id)); node && more > 0;
+       node = free.first_nonempty(groups_of(id), *node + 1)) {
+    const bool own = std::any_of(allocation.begin(), allocation.end(), [&](const auto& s) { return s.node == *node; });
+    if (own) continue;
+    allocation.push_back({*node, std::min(more, free.available(*node))});
+    more -= allocation.back().gpus;
+  }
+}
+
+void Scheduler::shrink(Allocation& allocation, GpuCount less) {
+  while (less > 0) {
+    const GpuCount taken = std::min(less, allocation.back().gpus);
+    allocation.back().gpus -= taken;
+    less -= taken;
+    if (allocation.back().gpus == 0) allocation.pop_back();
   }
 }
 

@@ -8,8 +8,8 @@
 /// A step folds its events; if one of them is a Timer or a Tick, looks after services and inference tasks (serving.h);
 /// if one is a Tick, lets the policy decide; and folds the decisions. Feeding the recorded events to a fresh Scheduler
 /// gives the recorded decisions again. A job that the cluster can never hold is rejected when it is submitted; JobHeld,
-/// JobReleased and JobCancelled of it in the same step are skipped, because the driver could not know. Copying a
-/// Scheduler forks it. Not thread-safe; different Schedulers are independent.
+/// JobReleased, JobSizeAsked and JobCancelled of it in the same step are skipped, because the driver could not know.
+/// Copying a Scheduler forks it. Not thread-safe; different Schedulers are independent.
 
 #include <memory>
 #include <optional>
@@ -71,6 +71,11 @@ class Scheduler {
   void tell_policy(const Event& event, bool withdrawn, Time now);
   void explain_new_wait(const Event& event, Time now, StepResult& result) const;
 
+  void grant_asked(Turn& turn) const;
+  GroupMask groups_of(JobId job) const;
+  GpuCount reachable(JobId job) const;
+  void grow(Allocation& allocation, JobId job, GpuCount more) const;
+  static void shrink(Allocation& allocation, GpuCount less);
   bool yield_sleepers(Turn& turn, bool free_counts) const;
 
   SchedulerConfig config_;

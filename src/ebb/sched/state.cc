@@ -172,6 +172,7 @@ void State::let_go(JobId id, Time now) {
     }
   }
   job.promised = 0;
+  asked_.erase(id);
   std::erase(launchable_, Holder::job(id));
   tell_met(met, now);
   remove_holding(id);
@@ -240,6 +241,21 @@ Result<void> State::apply(const JobReleased& e, Time now) {
   job.phase = JobPhase::waiting;
   job.waiting_since = now;
   add_waiting(e.job);
+  return {};
+}
+
+Result<void> State::apply(const JobSizeAsked& e, Time) {
+  EBB_RETURN_IF_ERROR(require_job(e.job, "wish for another size"));
+  JobState& job = jobs_[e.job];
+  const bool may = job.phase == JobPhase::held || (job.holds() && job.spec.sizing == Sizing::elastic);
+  EBB_RETURN_IF_ERROR(require_phase(e.job, "wish for another size", may && job.training()));
+  if (job.spec.sizing == Sizing::rigid || job.spec.legal_size(e.gpus) != e.gpus) {
+    return fail(ErrorCode::internal, "job {} ('{}') is to have {} GPUs, which is none of its sizes", e.job,
+                job.spec.name, e.gpus);
+  }
+  job.spec.gpus = e.gpus;
+  job.job_class = capacity_.class_of(job.spec);
+  if (job.holds()) asked_.insert(e.job);
   return {};
 }
 

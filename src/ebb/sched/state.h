@@ -187,6 +187,8 @@ class State {
   std::size_t active_count() const { return waiting_ + holding_.size(); }
   /// Training jobs that are starting, running, resizing or stopping, in no particular but reproducible order.
   const std::vector<JobId>& holding() const { return holding_; }
+  /// Elastic jobs that hold GPUs and whose owner asked for another number of them.
+  const std::set<JobId>& asked() const { return asked_; }
   /// GPUs that training jobs hold or are promised.
   GpuCount gpus_held() const { return gpus_held_; }
   /// Jobs whose start is decided but not confirmed.
@@ -234,6 +236,7 @@ class State {
   Result<void> apply(const JobFinished& e, Time now);
   Result<void> apply(const JobHeld& e, Time now);
   Result<void> apply(const JobReleased& e, Time now);
+  Result<void> apply(const JobSizeAsked& e, Time now);
   Result<void> apply(const JobCancelled& e, Time now);
   Result<void> apply(const JobShrunk& e, Time now);
   Result<void> apply(const JobResized& e, Time now);
@@ -294,6 +297,7 @@ class State {
   std::vector<JobState> jobs_;
   JobId first_active_ = 0;
   std::vector<JobId> holding_;
+  std::set<JobId> asked_;                  // holding
   std::vector<std::uint32_t> holding_at_;  // by job: its place in holding_
   std::vector<Holder> launchable_;
   std::size_t waiting_ = 0;

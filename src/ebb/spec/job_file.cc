@@ -13,6 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array kElasticities{Elasticity::none, Elasticity::restart, Elasticity::contract};
 constexpr std::array kWhens{Dependency::When::after_ok, Dependency::When::after_any};
 /// What ebb sets for every worker, so that torch.distributed finds the others.
 constexpr std::array<std::string_view, 7> kReserved{"RANK",       "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
@@ -73,6 +74,7 @@ class Parser : private YamlFile {
   Parser(std::string name, fs::path base)
       : YamlFile(std::move(name), "the job"),
         base_(std::move(base)),
+        range_keys_(range_keys()),
         retry_keys_(retry_keys()),
         dependency_keys_(dependency_keys()),
         keys_(job_keys()) {}
@@ -85,6 +87,9 @@ class Parser : private YamlFile {
     JobRequest request;
     request.working_directory = base_.string();
     EBB_RETURN_IF_ERROR(read_keys(*this, root, "the job", keys_, request));
+    if (request.elasticity == Elasticity::restart && request.min_workers == 0) {
+      return at(root["elasticity"], "'elasticity: restart' needs a range of workers: workers: {min: 1, max: 4}");
+    }
     return request;
   }
 
@@ -102,11 +107,16 @@ class Parser : private YamlFile {
     keys.push_back(label("name", "What people call it.", &JobRequest::name));
     keys.push_back(command_key());
     keys.push_back(environment_key());
-    keys.push_back(working_directory_key());
+    keys.push_back(
+        path_key("working_directory", "Where it runs; the same path on every node.", &JobRequest::working_directory));
     keys.push_back(label("tenant", "Who pays.", &JobRequest::tenant));
     keys.push_back(integer_key("priority", "Higher first.", &JobRequest::priority, -kMaxPriority, kMaxPriority));
-    keys.push_back(
-        integer_key("workers", "Processes, started and ended together.", &JobRequest::workers, 1, kMaxWorkers));
+    keys.push_back(workers_key());
+    keys.push_back(elasticity_key());
+    keys.push_back(duration_key<JobRequest>(
+        "resize_timeout", "contract: for joining workers to be ready and switched to.", &JobRequest::resize_timeout));
+    keys.push_back(path_key("checkpoint_folder", "Where its checkpoints are; told to its workers.",
+                            &JobRequest::checkpoint_folder));
     keys.push_back(integer_key("gpus_per_worker", "GPUs of each worker, or CPU slots on machines without GPUs.",
                                &JobRequest::gpus_per_worker, 1, static_cast<GpuCount>(kMaxGpusPerNode)));
     keys.push_back(memory_key());
@@ -290,32 +300,90 @@ class Parser : private YamlFile {
             }};
   }
 
-  Key<JobRequest> working_directory_key() const {
-    return {.name = "working_directory",
-            .help = "Where it runs; the same path on every node.",
-            .schema = fmt::format(R"("type": "string", "minLength": 1, "maxLength": {})", kMaxPathBytes),
+  Keys<JobRequest> range_keys() const {
+    Key<JobRequest> min = integer_key("min", "The fewest.", &JobRequest::min_workers, 1, kMaxWorkers);
+    Key<JobRequest> max = integer_key("max", "The most.", &JobRequest::max_workers, 1, kMaxWorkers);
+    min.needed = max.needed = true;
+    Key<JobRequest> start =
+        integer_key("start", "How many it asks for; max if not said.", &JobRequest::workers, 1, kMaxWorkers);
+    start.write = [](const JobRequest& from) {
+      return from.workers == from.max_workers ? "" : fmt::format("{}", from.workers);
+    };
+    return {std::move(min), std::move(max),
+            integer_key("step", "From one size to the next.", &JobRequest::worker_step, 1, kMaxWorkers),
+            std::move(start)};
+  }
+
+  Key<JobRequest> workers_key() const {
+    return {
+        .name = "workers",
+        .help = "Processes, started and ended together; a range if it runs on fewer or more.",
+        .schema =
+            fmt::format(R"("oneOf": [{{{}}}, {{{}}}])", integer_schema(1, kMaxWorkers), schema_of(range_keys_, ", ")),
+        .read = [this](const YAML::Node& node, JobRequest& into) -> Result<void> {
+          if (!node.IsMap()) {
+            EBB_ASSIGN_OR_RETURN(into.workers, integer<std::int32_t>(node, "workers", 1, kMaxWorkers));
+            return {};
+          }
+          EBB_RETURN_IF_ERROR(check_keys(node, names_of(range_keys_), "'workers'"));
+          into.workers = 0;
+          EBB_RETURN_IF_ERROR(read_keys(*this, node, "'workers'", range_keys_, into));
+          if (into.workers == 0) into.workers = into.max_workers;
+          const auto legal = [&](std::int32_t n) {
+            return n >= into.min_workers && n <= into.max_workers && (n - into.min_workers) % into.worker_step == 0;
+          };
+          if (legal(into.max_workers) && legal(into.workers)) return {};
+          return at(node, fmt::format("'workers': {} and {} must be {} or that and a multiple of {} more, and 'start' "
+                                      "at most 'max'",
+                                      into.workers, into.max_workers, into.min_workers, into.worker_step));
+        },
+        .write =
+            [this](const JobRequest& from) {
+              if (from.min_workers > 0) return write_keys(range_keys_, from);
+              return from.workers == JobRequest().workers ? "" : fmt::format("{}", from.workers);
+            }};
+  }
+
+  Key<JobRequest> elasticity_key() const {
+    return {.name = "elasticity",
+            .help =
+                "How its number of workers changes while it runs. none: it does not; restart: they are ended and "
+                "started again; contract: they are told, and go on without a stop.",
+            .schema = R"("enum": ["none", "restart", "contract"])",
             .read = [this](const YAML::Node& node, JobRequest& into) -> Result<void> {
-              EBB_ASSIGN_OR_RETURN(const std::string value, plain_text(node, "working_directory"));
-              if (value.empty()) return at(node, "'working_directory' needs a value");
-              fs::path path = value;
-              if (path.is_relative()) {
-                if (base_.empty()) {
-                  return at(node, fmt::format("'working_directory': {} is not absolute", shown(value)));
-                }
-                path = (base_ / path).lexically_normal();
-                if (!path.has_filename()) path = path.parent_path();
-              }
-              if (path.native().size() > kMaxPathBytes) {
-                return at(node, fmt::format("'working_directory': {} is longer than {} bytes", shown(path.native()),
-                                            kMaxPathBytes));
-              }
-              into.working_directory = path.native();
+              EBB_ASSIGN_OR_RETURN(into.elasticity, one_of(node, "elasticity", kElasticities));
               return {};
             },
             .write =
                 [](const JobRequest& from) {
-                  return from.working_directory.empty() ? "" : json_string(from.working_directory);
+                  return from.elasticity == Elasticity::none ? "" : json_string(to_string(from.elasticity));
                 }};
+  }
+
+  // Relative ones are resolved against the folder of the submission.
+  Key<JobRequest> path_key(const char* name, const char* help, std::string JobRequest::* member) const {
+    return {
+        .name = name,
+        .help = help,
+        .schema = fmt::format(R"("type": "string", "minLength": 1, "maxLength": {})", kMaxPathBytes),
+        .read = [this, name, member](const YAML::Node& node, JobRequest& into) -> Result<void> {
+          EBB_ASSIGN_OR_RETURN(const std::string value, plain_text(node, name));
+          if (value.empty()) return at(node, fmt::format("'{}' needs a value", name));
+          fs::path path = value;
+          if (path.is_relative()) {
+            if (base_.empty()) {
+              return at(node, fmt::format("'{}': {} is not absolute", name, shown(value)));
+            }
+            path = (base_ / path).lexically_normal();
+            if (!path.has_filename()) path = path.parent_path();
+          }
+          if (path.native().size() > kMaxPathBytes) {
+            return at(node, fmt::format("'{}': {} is longer than {} bytes", name, shown(path.native()), kMaxPathBytes));
+          }
+          into.*member = path.native();
+          return {};
+        },
+        .write = [member](const JobRequest& from) { return (from.*member).empty() ? "" : json_string(from.*member); }};
   }
 
   Key<JobRequest> memory_key() const {
@@ -435,6 +503,7 @@ class Parser : private YamlFile {
   }
 
   fs::path base_;
+  Keys<JobRequest> range_keys_;
   Keys<JobRequest> retry_keys_;
   Keys<Dependency> dependency_keys_;
   Keys<JobRequest> keys_;

@@ -216,7 +216,7 @@ struct RecordType {
 };
 
 // Braced initialisers are evaluated from left to right: errors name the first bad key.
-constexpr std::array<RecordType, 33> kTypes{{
+constexpr std::array<RecordType, 34> kTypes{{
     {"tick", [](Fields&) -> What { return Event(Tick{}); }},
     {"job_waits", [](Fields& f) -> What { return Waits{f.job(), f.reason()}; }},
     {"start", [](Fields& f) -> What { return Decision(Start{f.job(), f.allocation()}); }},
@@ -227,6 +227,7 @@ constexpr std::array<RecordType, 33> kTypes{{
     {"job_stopped", [](Fields& f) -> What { return Event(JobStopped{f.job(), f.duration("progress")}); }},
     {"job_failed", [](Fields& f) -> What { return Event(JobFailed{f.job(), f.duration("progress")}); }},
     {"job_held", [](Fields& f) -> What { return Event(JobHeld{f.job()}); }},
+    {"job_size_asked", [](Fields& f) -> What { return Event(JobSizeAsked{f.job(), f.gpus("gpus")}); }},
     {"job_released", [](Fields& f) -> What { return Event(JobReleased{f.job()}); }},
     {"job_cancelled", [](Fields& f) -> What { return Event(JobCancelled{f.job()}); }},
     {"reject", [](Fields& f) -> What { return Decision(Reject{f.job(), f.reason()}); }},

@@ -113,7 +113,7 @@ Allocation any_allocation() {
 }
 
 // Record `kind` of all kinds.
-constexpr int kKinds = 33;
+constexpr int kKinds = 34;
 JournalRecord any_record(int kind) {
   const Time at = any_time();
   switch (kind) {
@@ -189,6 +189,8 @@ JournalRecord any_record(int kind) {
       return {at, Event(JobReleased{any_id()})};
     case 31:
       return {at, Event(JobCancelled{any_id()})};
+    case 32:
+      return {at, Event(JobSizeAsked{any_id(), any_gpus()})};
     default:
       return {at, Waits{any_id(), any_reason()}};
   }

@@ -11,6 +11,7 @@
 #include "ebb/base/units.h"
 #include "ebb/model/job_request.h"
 #include "ebb/model/worker.h"
+#include "ebb/wire/contract.h"
 
 namespace ebb::wire {
 
@@ -47,7 +48,7 @@ struct JobView {
   std::string tenant;
   JobStatus status = JobStatus::waiting;
   std::string reason;  ///< why it waits, or how it failed; "" if there is nothing to say
-  GpuCount gpus = 0;   ///< asked for
+  GpuCount gpus = 0;   ///< that it has; asked for, if it has none
   std::uint32_t incarnations = 0;
   std::uint32_t retries = 0;    ///< of max_retries
   Time submitted{};             ///< all times: nanoseconds of UTC since 1970
@@ -59,7 +60,11 @@ struct JobView {
 struct JobDetail {
   JobView job;
   JobRequest request;
-  std::vector<WorkerView> workers;  ///< of its latest incarnation
+  std::vector<WorkerView> workers;   ///< of its latest incarnation
+  bool resizing = false;             ///< its GPUs are being changed
+  std::uint64_t revision = 0;        ///< of the target that its workers were told last (contract); 0 = none
+  std::uint64_t generation = 0;      ///< that they said at the last switch
+  std::optional<Progress> progress;  ///< as its workers said lately
 };
 
 /// Why a job waits, in full.

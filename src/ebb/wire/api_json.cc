@@ -3,6 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "ebb/wire/contract_json.h"
 #include "ebb/wire/job_json.h"
 
 namespace ebb::wire {
@@ -132,6 +133,12 @@ std::string to_json(const JobDetail& detail) {
   out["request"] = to_json(detail.request);
   Json& workers = out["workers"] = Json::array();
   for (const WorkerView& worker : detail.workers) workers.push_back(object(worker));
+  if (detail.resizing) out["resizing"] = true;
+  if (detail.revision > 0) {
+    out["revision"] = detail.revision;
+    out["generation"] = detail.generation;
+  }
+  if (detail.progress) out["progress"] = to_json(*detail.progress);
   return text(out);
 }
 
@@ -167,6 +174,19 @@ std::string list_to_json(const std::vector<TokenView>& tokens) {
   return list("tokens", tokens);
 }
 
+std::string resize_to_json(std::int32_t workers) {
+  return text(Json{{"workers", workers}});
+}
+
+Result<std::int32_t> resize_from(std::string_view json) {
+  const Json in = Json::parse(json, nullptr, false);
+  if (!in.is_object() || in.size() != 1 || !in.contains("workers") || !in["workers"].is_number_integer() ||
+      in["workers"] < 1 || in["workers"] > kMaxWorkers) {
+    return fail(ErrorCode::invalid_argument, R"(the body is not {{"workers": k}} with k from 1 to {})", kMaxWorkers);
+  }
+  return in["workers"].get<std::int32_t>();
+}
+
 std::string token_to_json(const std::string& token) {
   return text(Json{{"token", token}});
 }
@@ -186,11 +206,17 @@ std::string ids_to_json(const std::vector<JobId>& ids) {
 
 Result<JobDetail> job_detail_from(std::string_view json) {
   return read_json(json, [](const Json& in) -> Result<JobDetail> {
-    JobDetail detail{job_view(in), {}, {}};
+    JobDetail detail{.job = job_view(in), .request = {}, .workers = {}, .progress = {}};
     EBB_ASSIGN_OR_RETURN(detail.request, job_request_from(in.at("request")));
     for (const Json& worker : in.at("workers")) {
       EBB_ASSIGN_OR_RETURN(WorkerView view, worker_view(worker));
       detail.workers.push_back(std::move(view));
+    }
+    detail.resizing = in.value("resizing", false);
+    detail.revision = in.value("revision", std::uint64_t{0});
+    detail.generation = in.value("generation", std::uint64_t{0});
+    if (in.contains("progress")) {
+      EBB_ASSIGN_OR_RETURN(detail.progress, progress_from(in["progress"]));
     }
     return detail;
   });

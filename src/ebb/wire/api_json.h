@@ -26,6 +26,9 @@ std::string list_to_json(const std::vector<EventView>& events);
 std::string to_json(const TokenView& token);
 std::string list_to_json(const std::vector<TokenView>& tokens);
 std::string to_json(const PolicyView& policy);
+/// {"workers":k}: the body of a request for another size.
+std::string resize_to_json(std::int32_t workers);
+Result<std::int32_t> resize_from(std::string_view json);
 /// {"token":...}: a new one, said once.
 std::string token_to_json(const std::string& token);
 

@@ -32,6 +32,14 @@ Json to_json(const JobRequest& request) {
   put_if(out, "tenant", request.tenant, none.tenant);
   put_if(out, "priority", request.priority, none.priority);
   out["workers"] = request.workers;
+  if (request.min_workers > 0) {
+    out["min_workers"] = request.min_workers;
+    out["max_workers"] = request.max_workers;
+    put_if(out, "worker_step", request.worker_step, none.worker_step);
+  }
+  if (request.elasticity != Elasticity::none) out["elasticity"] = to_string(request.elasticity);
+  if (request.resize_timeout != none.resize_timeout) out["resize_timeout"] = request.resize_timeout.count();
+  put_if(out, "checkpoint_folder", request.checkpoint_folder, none.checkpoint_folder);
   out["gpus_per_worker"] = request.gpus_per_worker;
   if (request.memory_bytes) out["memory"] = *request.memory_bytes;
   put_if(out, "gpu_type", request.gpu_type, none.gpu_type);
@@ -62,6 +70,18 @@ Result<JobRequest> job_request_from(const Json& in) {
     get_if(in, "tenant", request.tenant);
     get_if(in, "priority", request.priority);
     in.at("workers").get_to(request.workers);
+    get_if(in, "min_workers", request.min_workers);
+    get_if(in, "max_workers", request.max_workers);
+    get_if(in, "worker_step", request.worker_step);
+    if (const auto name = in.find("elasticity"); name != in.end()) {
+      const auto elasticity = elasticity_from(name->get<std::string>());
+      if (!elasticity) return fail(ErrorCode::invalid_argument, "not a job request: its elasticity is not known");
+      request.elasticity = *elasticity;
+    }
+    if (const auto timeout = in.find("resize_timeout"); timeout != in.end()) {
+      request.resize_timeout = Duration(timeout->get<std::int64_t>());
+    }
+    get_if(in, "checkpoint_folder", request.checkpoint_folder);
     in.at("gpus_per_worker").get_to(request.gpus_per_worker);
     if (const auto memory = in.find("memory"); memory != in.end()) request.memory_bytes = memory->get<std::int64_t>();
     get_if(in, "gpu_type", request.gpu_type);
