@@ -33,7 +33,9 @@ std::vector<WorkerId> members_of(const JobEntry& job) {
 Result<void> Ledger::check_resize(JobId id, std::int32_t workers) const {
   const JobEntry& job = jobs_[id];
   const JobRequest& request = *job.request;
-  if (job.outcome != Outcome::none) return fail(ErrorCode::failed_precondition, "job {} has ended", id);
+  if (job.outcome != Outcome::none || job.cancelled) {
+    return fail(ErrorCode::failed_precondition, "job {} has ended, or is about to", id);
+  }
   if (request.min_workers == 0) {
     return fail(ErrorCode::invalid_argument, "job {} runs on {} workers only: its file gives no range of workers", id,
                 request.workers);

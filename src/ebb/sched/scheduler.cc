@@ -59,7 +59,7 @@ bool rejects(const std::vector<Decision>& decisions, JobId job) {
 // `withdrawn`: the event is about a job that waited and does not any more.
 void Scheduler::tell_policy(const Event& event, bool withdrawn, Time now) {
   struct Tell {
-    const State& state;
+    State& state;
     Policy& policy;
     Serving& serving;
     std::vector<JobId>& fresh;
@@ -85,14 +85,17 @@ void Scheduler::tell_policy(const Event& event, bool withdrawn, Time now) {
     void operator()(const JobStarted& e) const { policy.on_started(state, e.job, at); }
     void operator()(const JobStopped& e) const {
       policy.on_released(state, e.job, at);
+      state.take_asked_size(e.job);
       queued(e.job, Queued::stopped);
     }
     void operator()(const JobFailed& e) const {
       policy.on_released(state, e.job, at);
+      state.take_asked_size(e.job);
       queued(e.job, Queued::failed);
     }
     void operator()(const JobFinished& e) const {
       if (state.job(e.job).training()) policy.on_released(state, e.job, at);
+      state.take_asked_size(e.job);
     }
     void operator()(const JobHeld& e) const { leaves_queue(e.job); }
     void operator()(const JobReleased& e) const { queued(e.job, Queued::released); }
@@ -210,15 +213,14 @@ void Scheduler::explain_new_wait(const Event& event, Time now, StepResult& resul
 // Sizes that owners asked for, where the policy leaves sizes alone: less at once; more from what no waiting job could
 // use.
 void Scheduler::grant_asked(Turn& turn) const {
-  const std::set<JobId> asked = state_.asked();
-  for (const JobId id : asked) {
+  for (const auto& [id, gpus] : state_.asked()) {
     const JobState& job = state_.job(id);
-    if (job.phase != JobPhase::running || job.spec.gpus == job.gpus) continue;
+    if (job.phase != JobPhase::running) continue;
     Allocation allocation = job.allocation;
-    if (job.spec.gpus < job.gpus) {
-      shrink(allocation, job.gpus - job.spec.gpus);
+    if (gpus < job.gpus) {
+      shrink(allocation, job.gpus - gpus);
     } else if (state_.waiting_count() == 0) {
-      GpuCount more = job.spec.legal_size(std::min(job.spec.gpus, job.gpus + reachable(id))) - job.gpus;
+      const GpuCount more = job.spec.legal_size(std::min(gpus, job.gpus + reachable(id))) - job.gpus;
       if (more > 0) grow(allocation, id, more);
     }
     if (allocation != job.allocation) turn.resize({{id, std::move(allocation)}});

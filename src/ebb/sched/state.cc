@@ -172,7 +172,6 @@ void State::let_go(JobId id, Time now) {
     }
   }
   job.promised = 0;
-  asked_.erase(id);
   std::erase(launchable_, Holder::job(id));
   tell_met(met, now);
   remove_holding(id);
@@ -253,10 +252,26 @@ Result<void> State::apply(const JobSizeAsked& e, Time) {
     return fail(ErrorCode::internal, "job {} ('{}') is to have {} GPUs, which is none of its sizes", e.job,
                 job.spec.name, e.gpus);
   }
-  job.spec.gpus = e.gpus;
-  job.job_class = capacity_.class_of(job.spec);
-  if (job.holds()) asked_.insert(e.job);
+  if (job.holds()) {
+    // What policies keep of a job that holds GPUs hangs on its class.
+    asked_[e.job] = e.gpus;
+  } else {
+    job.spec.gpus = e.gpus;
+    job.job_class = capacity_.class_of(job.spec);
+  }
   return {};
+}
+
+void State::take_asked_size(JobId id) {
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end()) return;
+  JobState& job = jobs_[id];
+  const bool waits = job.phase == JobPhase::waiting;
+  if (waits) remove_waiting(id);
+  job.spec.gpus = asked->second;
+  job.job_class = capacity_.class_of(job.spec);
+  if (waits) add_waiting(id);
+  asked_.erase(asked);
 }
 
 Result<void> State::apply(const JobCancelled& e, Time now) {

@@ -187,8 +187,10 @@ class State {
   std::size_t active_count() const { return waiting_ + holding_.size(); }
   /// Training jobs that are starting, running, resizing or stopping, in no particular but reproducible order.
   const std::vector<JobId>& holding() const { return holding_; }
-  /// Elastic jobs that hold GPUs and whose owner asked for another number of them.
-  const std::set<JobId>& asked() const { return asked_; }
+  /// Elastic jobs that hold GPUs and whose owner asked for so many since they were started.
+  const std::map<JobId, GpuCount>& asked() const { return asked_; }
+  /// The job holds no GPUs any more: what its owner asked for meanwhile is what it starts on next.
+  void take_asked_size(JobId job);
   /// GPUs that training jobs hold or are promised.
   GpuCount gpus_held() const { return gpus_held_; }
   /// Jobs whose start is decided but not confirmed.
@@ -297,7 +299,7 @@ class State {
   std::vector<JobState> jobs_;
   JobId first_active_ = 0;
   std::vector<JobId> holding_;
-  std::set<JobId> asked_;                  // holding
+  std::map<JobId, GpuCount> asked_;
   std::vector<std::uint32_t> holding_at_;  // by job: its place in holding_
   std::vector<Holder> launchable_;
   std::size_t waiting_ = 0;

@@ -1,0 +1,500 @@
+// Elastic jobs in the ledger of the live control plane: each arrow of a change of GPUs, and random histories.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "ebb/control/ledger.h"
+#include "live_fixture.h"
+
+namespace ebb::control {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+JobRequest elastic(Elasticity how, std::int32_t workers, std::int32_t max = 4) {
+  JobRequest job = test_request(workers);
+  job.min_workers = 1;
+  job.max_workers = max;
+  job.elasticity = how;
+  return job;
+}
+
+/// A ledger on one node, the rows that it would journal, and what it asked for.
+class Cluster {
+ public:
+  explicit Cluster(GpuCount slots = 4, const std::string& policy = "fifo")
+      : beginning_{0, sched::test_cluster(1, slots), policy, {}},
+        ledger_(Ledger::begin(beginning_, policies::all()).value()) {}
+
+  void hear(const Input& input) {
+    ledger_.apply(now_, input);
+    rows_.push_back(encode(now_, input));
+  }
+  // Until nothing more follows.
+  void step() {
+    do {
+      Consequences out;
+      const auto stepped = ledger_.step(now_, out);
+      ASSERT_TRUE(stepped.has_value()) << stepped.error().message;
+      rows_.insert(rows_.end(), out.rows.begin(), out.rows.end());
+      for (const Action& action : out.actions) {
+        if (const auto* start = std::get_if<StartWorker>(&action)) started.push_back(start->spec.id);
+        if (const auto* stop = std::get_if<StopWorker>(&action)) stopped.push_back(stop->worker);
+        if (const auto* tell = std::get_if<TellWorker>(&action)) {
+          told[tell->worker] = std::get<wire::TargetOrder>(tell->order);
+        }
+      }
+    } while (ledger_.wants_step());
+    const auto holds = sched::check_invariants(ledger_.scheduler().state());
+    ASSERT_TRUE(holds.has_value()) << holds.error().message;
+  }
+  void tell(const Input& input) {
+    hear(input);
+    step();
+  }
+
+  JobId submit(const JobRequest& job) {
+    const auto id = static_cast<JobId>(ledger_.jobs().size());
+    tell(JobAccepted{id, job, ""});
+    return id;
+  }
+  void run(const std::vector<WorkerId>& workers) {
+    for (const WorkerId& worker : workers) tell(WorkerSaid{{worker, 100, {}}});
+  }
+  void exit(const WorkerId& worker, WorkerExit::Cause cause = WorkerExit::Cause::exited, int code = 0) {
+    tell(WorkerSaid{{worker, 100, WorkerExit{cause, code, ""}}});
+  }
+  void exit_stopped(const std::vector<WorkerId>& workers) {
+    for (const WorkerId& worker : workers) exit(worker, WorkerExit::Cause::stopped);
+  }
+  void report(const WorkerId& worker, wire::Report what) { tell(WorkerReported{{worker, 0, std::move(what)}}); }
+  void ready(const std::vector<WorkerId>& workers) {
+    for (const WorkerId& worker : workers) report(worker, wire::Ready{});
+  }
+  void switched(const WorkerId& worker) {
+    const wire::TargetOrder target = *ledger_.target_of(worker, now_);
+    wire::Switched said{target.revision, target.revision, {}};
+    for (const auto& member : target.members) said.members.push_back(member.worker);
+    report(worker, said);
+  }
+  /// A contract job that runs on its first workers.
+  JobId running(std::int32_t workers, std::int32_t max = 4) {
+    const JobId id = submit(elastic(Elasticity::contract, workers, max));
+    const std::vector<WorkerId> first = std::exchange(started, {});
+    run(first);
+    ready(first);
+    switched(first.front());
+    return id;
+  }
+  void pass(Duration time) {
+    now_ += time;
+    for (const auto& [job, revision] : ledger_.due_targets(now_)) hear(TargetTimedOut{job, revision});
+    for (const JobId job : ledger_.due_retries(now_)) hear(RetryDue{job});
+    step();
+  }
+
+  /// Another ledger that is given the same rows decides the same.
+  void replay() const {
+    Ledger again = Ledger::begin(beginning_, policies::all()).value();
+    std::deque<std::string> expected;
+    for (const std::string& row : rows_) {
+      const Time at = time_of(row).value();
+      if (!expected.empty()) {
+        ASSERT_EQ(expected.front(), row);
+        expected.pop_front();
+      } else if (is_input(row)) {
+        again.apply(at, decode_input(row).value());
+      } else {
+        Consequences out;
+        ASSERT_TRUE(again.step(at, out).has_value());
+        expected.assign(out.rows.begin(), out.rows.end());
+        ASSERT_FALSE(expected.empty());
+        ASSERT_EQ(expected.front(), row);
+        expected.pop_front();
+      }
+    }
+  }
+
+  const JobEntry& job(JobId id) const { return ledger_.jobs()[id]; }
+  const sched::JobState& core(JobId id) const { return ledger_.scheduler().state().job(id); }
+  GpuCount held() const { return ledger_.scheduler().state().capacity().held(0); }
+  Ledger& ledger() { return ledger_; }
+  Time now() const { return now_; }
+  std::vector<WorkerId> workers(JobId id) const {
+    std::vector<WorkerId> ids;
+    for (const WorkerEntry& worker : job(id).workers) ids.push_back(worker.placed.worker);
+    return ids;
+  }
+
+  std::vector<WorkerId> started;
+  std::vector<WorkerId> stopped;
+  std::map<WorkerId, wire::TargetOrder> told;
+
+ private:
+  Beginning beginning_;
+  Ledger ledger_;
+  Time now_{};
+  std::vector<std::string> rows_;
+};
+
+TEST(Contract, WorkersAreToldAtTheStart) {
+  Cluster cluster;
+  const JobId id = cluster.submit(elastic(Elasticity::contract, 2));
+  ASSERT_THAT(cluster.started, ElementsAre("j0-1-0", "j0-1-1"));
+  const wire::TargetOrder& target = cluster.told.at("j0-1-1");
+  EXPECT_EQ(target.revision, 1u);
+  ASSERT_EQ(target.members.size(), 2u);
+  EXPECT_EQ(target.members[1].worker, "j0-1-1");
+  EXPECT_THAT(target.members[1].slots, ElementsAre(1));
+  EXPECT_EQ(target.within, minutes(10));
+  EXPECT_TRUE(cluster.ledger().spec_of_worker("j0-1-0").contract);
+  cluster.run(cluster.started);
+  cluster.switched("j0-1-0");
+  EXPECT_TRUE(cluster.job(id).target.answered);
+  EXPECT_EQ(cluster.job(id).target.generation, 1u);
+  cluster.replay();
+}
+
+TEST(Contract, GrowsOnceTheNewWorkersAreReadyAndSwitchedTo) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 4});
+  EXPECT_THAT(cluster.started, ElementsAre("j0-1-2", "j0-1-3"));
+  EXPECT_EQ(cluster.told.at("j0-1-0").revision, 2u);
+  EXPECT_TRUE(cluster.told.at("j0-1-0").members[3].joins);
+  EXPECT_FALSE(cluster.told.at("j0-1-0").members[1].joins);
+  cluster.switched("j0-1-0");
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::resizing) << "its new workers have not come";
+  cluster.run({"j0-1-2", "j0-1-3"});
+  cluster.ready({"j0-1-2"});
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::resizing);
+  cluster.ready({"j0-1-3"});
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::running);
+  EXPECT_EQ(cluster.core(id).gpus, 4);
+  EXPECT_FALSE(cluster.job(id).changing);
+  EXPECT_THAT(cluster.stopped, IsEmpty());
+  cluster.replay();
+}
+
+TEST(Contract, GpusAreFreeWhenTheLeaversAreGoneNotBefore) {
+  Cluster cluster;
+  const JobId id = cluster.running(3);
+  cluster.tell(ResizeRequested{id, 1});
+  EXPECT_THAT(cluster.told.at("j0-1-2").members, testing::SizeIs(1));
+  EXPECT_EQ(cluster.told.at("j0-1-2").within, seconds(10)) << "the grace time";
+  EXPECT_EQ(cluster.held(), 3);
+  cluster.report("j0-1-2", wire::Drained{"j0-1-2"});
+  EXPECT_THAT(cluster.stopped, ElementsAre("j0-1-2"));
+  cluster.switched("j0-1-0");
+  EXPECT_THAT(cluster.stopped, ElementsAre("j0-1-2", "j0-1-1"));
+  cluster.exit("j0-1-2");
+  EXPECT_EQ(cluster.held(), 3);
+  cluster.exit("j0-1-1", WorkerExit::Cause::signalled, 9);
+  EXPECT_EQ(cluster.held(), 1) << "how a leaver ends is nobody's failure";
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::running);
+  EXPECT_THAT(cluster.workers(id), ElementsAre("j0-1-0"));
+  cluster.exit("j0-1-0");
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::completed);
+  cluster.replay();
+}
+
+TEST(Contract, FreedGpusGoToWhoWaits) {
+  Cluster cluster;
+  const JobId id = cluster.running(4);
+  const JobId waits = cluster.submit(test_request(2));
+  EXPECT_EQ(cluster.core(waits).phase, sched::JobPhase::waiting);
+  cluster.started.clear();
+  cluster.tell(ResizeRequested{id, 2});
+  EXPECT_THAT(cluster.started, IsEmpty());
+  cluster.switched("j0-1-0");
+  cluster.exit_stopped(std::vector<WorkerId>(cluster.stopped));
+  EXPECT_THAT(cluster.started, ElementsAre("j1-1-0", "j1-1-1"));
+  cluster.tell(ResizeRequested{id, 4});
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::running) << "it grows when there is room";
+  cluster.run({"j1-1-0", "j1-1-1"});
+  cluster.started.clear();
+  cluster.exit("j1-1-0");
+  cluster.exit("j1-1-1");
+  EXPECT_THAT(cluster.started, ElementsAre("j0-1-4", "j0-1-5")) << "numbers of workers are not used again";
+  cluster.replay();
+}
+
+// What a job is started again with after its contract failed.
+void expect_restart(Cluster& cluster, JobId id, std::int32_t workers) {
+  EXPECT_TRUE(cluster.job(id).restarting);
+  EXPECT_THAT(cluster.stopped, testing::UnorderedElementsAreArray(cluster.workers(id)));
+  cluster.started.clear();
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  ASSERT_EQ(cluster.started.size(), static_cast<std::size_t>(workers));
+  EXPECT_EQ(cluster.job(id).incarnation, 2u);
+  EXPECT_EQ(cluster.ledger().target_of(cluster.started.front(), cluster.now())->revision, 1u);
+  cluster.run(cluster.started);
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::resizing);
+  cluster.switched(cluster.started.front());
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::running);
+  EXPECT_EQ(cluster.core(id).gpus, workers);
+  EXPECT_EQ(cluster.job(id).retries, 0u);
+  cluster.replay();
+}
+
+TEST(Contract, ATargetThatIsRefusedEndsInARestart) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 1});
+  cluster.report("j0-1-0", wire::Refused{2, "not now"});
+  expect_restart(cluster, id, 1);
+}
+
+TEST(Contract, ATargetThatIsAnsweredWronglyEndsInARestart) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 3});
+  cluster.run({"j0-1-2"});
+  cluster.report("j0-1-0", wire::Switched{2, 2, {"j0-1-0", "j0-1-1"}});
+  expect_restart(cluster, id, 3);
+}
+
+TEST(Contract, ATargetThatIsNotAnsweredInTimeEndsInARestart) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 1});
+  cluster.pass(seconds(9));
+  EXPECT_FALSE(cluster.job(id).restarting);
+  cluster.pass(seconds(1));
+  expect_restart(cluster, id, 1);
+}
+
+TEST(Contract, LateAndRepeatedAnswersChangeNothing) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.report("j0-1-0", wire::Switched{1, 7, {"j0-1-0"}});
+  EXPECT_EQ(cluster.job(id).target.generation, 1u);
+  EXPECT_FALSE(cluster.job(id).restarting);
+  cluster.tell(ResizeRequested{id, 3});
+  cluster.report("j0-1-0", wire::Switched{1, 8, {"j0-1-0", "j0-1-1"}});
+  EXPECT_FALSE(cluster.job(id).target.answered);
+  cluster.report("j0-1-0", wire::Refused{1, "late"});
+  cluster.report("j9-1-0", wire::Ready{});
+  cluster.report("j0-1-0", wire::Drained{"j0-1-1"});
+  EXPECT_THAT(cluster.stopped, IsEmpty()) << "it is a member";
+  cluster.replay();
+}
+
+TEST(Contract, AStartThatIsNotAnsweredIsAFailure) {
+  Cluster cluster;
+  JobRequest job = elastic(Elasticity::contract, 2);
+  job.max_retries = 1;
+  const JobId id = cluster.submit(job);
+  cluster.run(cluster.started);
+  cluster.pass(minutes(10));
+  EXPECT_THAT(cluster.stopped, UnorderedElementsAre("j0-1-0", "j0-1-1"));
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  EXPECT_EQ(cluster.job(id).retries, 1u);
+  cluster.started.clear();
+  cluster.pass(seconds(1));
+  cluster.run(cluster.started);
+  cluster.pass(minutes(10));
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::failed);
+  EXPECT_EQ(cluster.job(id).why, "target 1 was not answered in time");
+  EXPECT_EQ(cluster.job(id).exit_code, 1);
+  cluster.replay();
+}
+
+TEST(Contract, AWorkerThatFailsWhileTheJobGrows) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 4});
+  cluster.run({"j0-1-2"});
+  cluster.exit("j0-1-2", WorkerExit::Cause::exited, 3);
+  EXPECT_THAT(cluster.stopped, UnorderedElementsAre("j0-1-0", "j0-1-1", "j0-1-3"));
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::failed);
+  EXPECT_EQ(cluster.job(id).exit_code, 3);
+  EXPECT_EQ(cluster.held(), 0);
+  cluster.replay();
+}
+
+TEST(Contract, ALostWorkerWhileTheJobShrinksLetsItWaitAgain) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 1});
+  cluster.started.clear();
+  cluster.exit("j0-1-0", WorkerExit::Cause::lost);
+  cluster.exit_stopped({"j0-1-1"});
+  EXPECT_THAT(cluster.started, ElementsAre("j0-2-0")) << "on the size that was asked for";
+  EXPECT_EQ(cluster.job(id).retries, 0u);
+  cluster.replay();
+}
+
+TEST(Contract, CancelledWhileItGrows) {
+  Cluster cluster;
+  const JobId id = cluster.running(1);
+  cluster.tell(ResizeRequested{id, 2});
+  cluster.tell(CancelRequested{id});
+  EXPECT_THAT(cluster.stopped, UnorderedElementsAre("j0-1-0", "j0-1-1"));
+  cluster.switched("j0-1-0");
+  cluster.pass(minutes(20));
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::cancelled);
+  EXPECT_EQ(cluster.held(), 0);
+  cluster.replay();
+}
+
+TEST(Contract, ProgressIsKept) {
+  Cluster cluster;
+  const JobId id = cluster.running(1);
+  wire::Progress progress;
+  progress.step = 12;
+  progress.samples = 1'200;
+  progress.loss = 0.5;
+  progress.phases["compute"] = seconds(1);
+  progress.checkpoint = "step-10";
+  cluster.report("j0-1-0", progress);
+  EXPECT_EQ(cluster.job(id).progress, progress);
+  cluster.replay();
+}
+
+TEST(Restart, ANewIncarnationOnTheNewSize) {
+  Cluster cluster;
+  const JobId id = cluster.submit(elastic(Elasticity::restart, 2));
+  cluster.run(cluster.started);
+  EXPECT_THAT(cluster.told, IsEmpty());
+  cluster.started.clear();
+  cluster.tell(ResizeRequested{id, 4});
+  EXPECT_THAT(cluster.stopped, ElementsAre("j0-1-0", "j0-1-1"));
+  EXPECT_THAT(cluster.started, IsEmpty());
+  cluster.exit_stopped({"j0-1-0"});
+  EXPECT_THAT(cluster.started, IsEmpty());
+  cluster.exit("j0-1-1");  // at once when told: it may even succeed
+  EXPECT_EQ(cluster.started.size(), 4u);
+  EXPECT_EQ(cluster.ledger().spec_of_worker("j0-2-3").fence, 6u);
+  EXPECT_THAT(cluster.ledger().spec_of_worker("j0-2-3").environment, testing::Contains("WORLD_SIZE=4"));
+  cluster.run(cluster.started);
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::running);
+  cluster.stopped.clear();
+  cluster.started.clear();
+  cluster.tell(ResizeRequested{id, 1});
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  EXPECT_THAT(cluster.started, ElementsAre("j0-3-0"));
+  cluster.run(cluster.started);
+  EXPECT_EQ(cluster.held(), 1);
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::none);
+  cluster.replay();
+}
+
+TEST(Restart, WhoEndsWellBeforeItIsStoppedIsDone) {
+  Cluster cluster;
+  const JobId id = cluster.submit(elastic(Elasticity::restart, 1));
+  cluster.run(cluster.started);
+  cluster.tell(ResizeRequested{id, 2});
+  cluster.exit("j0-1-0");
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::completed);
+  EXPECT_EQ(cluster.held(), 0);
+  cluster.replay();
+}
+
+TEST(Resize, OfAJobThatWaitsIsItsSizeAtTheStart) {
+  for (const char* policy : {"fifo", "backfill", "tiresias", "srtf", "drf"}) {
+    Cluster cluster(4, policy);
+    JobRequest moldable = elastic(Elasticity::none, 4);
+    cluster.submit(test_request(4));
+    const JobId id = cluster.submit(moldable);
+    EXPECT_TRUE(cluster.ledger().check_resize(id, 2).has_value());
+    cluster.tell(ResizeRequested{id, 2});
+    const JobId held = cluster.submit([&] {
+      JobRequest job = moldable;
+      job.hold = true;
+      return job;
+    }());
+    cluster.tell(ResizeRequested{held, 1});
+    cluster.run(cluster.started);
+    for (const WorkerId& worker : cluster.workers(0)) cluster.exit(worker);
+    EXPECT_EQ(cluster.workers(id).size(), 2u) << policy;
+    cluster.tell(ReleaseRequested{held});
+    EXPECT_EQ(cluster.workers(held).size(), 1u) << policy;
+    cluster.run(cluster.workers(id));
+    EXPECT_EQ(cluster.ledger().check_resize(id, 3).error().code, ErrorCode::failed_precondition) << "it has its GPUs";
+    cluster.replay();
+  }
+}
+
+TEST(Resize, WhatIsNoSizeIsRefused) {
+  Cluster cluster;
+  const JobId rigid = cluster.submit(test_request(1));
+  EXPECT_EQ(cluster.ledger().check_resize(rigid, 2).error().code, ErrorCode::invalid_argument);
+  JobRequest stepped = elastic(Elasticity::restart, 1, 9);
+  stepped.worker_step = 2;
+  const JobId id = cluster.submit(stepped);
+  EXPECT_THAT(cluster.ledger().check_resize(id, 2).error().message, HasSubstr("steps of 2"));
+  EXPECT_THAT(cluster.ledger().check_resize(id, 9).error().message, HasSubstr("more than the 4"));
+  EXPECT_TRUE(cluster.ledger().check_resize(id, 3).has_value());
+  cluster.tell(CancelRequested{id});
+  EXPECT_EQ(cluster.ledger().check_resize(id, 3).error().code, ErrorCode::failed_precondition);
+}
+
+// Jobs of all kinds under random requests, answers, failures and clocks: the core refuses nothing, invariants hold,
+// another ledger decides the same, and at the end nothing is left.
+RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
+  const auto policy = *rc::gen::element<std::string>("fifo", "backfill", "srtf", "tiresias", "drf", "afs", "optimus",
+                                                      "lyra", "deepboot", "pollux");
+  Cluster cluster(6, policy);
+  const auto pick = [](std::size_t n) { return *rc::gen::inRange<std::size_t>(0, n); };
+  const std::size_t length = pick(120);
+  for (std::size_t k = 0; k < length; ++k) {
+    const std::size_t jobs = cluster.ledger().jobs().size();
+    const std::vector<WorkerId> live = cluster.ledger().live_workers();
+    const std::size_t what = pick(20);
+    if (jobs == 0 || what < 2) {
+      auto job = elastic(*rc::gen::element(Elasticity::none, Elasticity::restart, Elasticity::contract),
+                         *rc::gen::inRange(1, 4), *rc::gen::inRange(4, 7));
+      job.max_retries = *rc::gen::inRange(0, 2);
+      cluster.submit(job);
+    } else if (what < 5) {
+      const auto id = static_cast<JobId>(pick(jobs));
+      const auto workers = *rc::gen::inRange(1, 5);
+      if (cluster.ledger().check_resize(id, workers)) cluster.tell(ResizeRequested{id, workers});
+    } else if (what == 5) {
+      const auto id = static_cast<JobId>(pick(jobs));
+      if (cluster.job(id).outcome == Outcome::none && pick(4) == 0) cluster.tell(CancelRequested{id});
+    } else if (what == 6) {
+      cluster.pass(*rc::gen::element<Duration>(seconds(1), seconds(10), minutes(10)));
+    } else if (!live.empty()) {
+      const WorkerId worker = live[pick(live.size())];
+      if (what < 11) {
+        cluster.run({worker});
+      } else if (what < 13) {
+        cluster.ready({worker});
+      } else if (what < 16) {
+        if (cluster.ledger().target_of(worker, cluster.now())) cluster.switched(worker);
+      } else if (what == 16) {
+        cluster.report(worker, wire::Refused{*rc::gen::inRange<std::uint64_t>(0, 4), "no"});
+      } else if (what == 17) {
+        cluster.report(worker, wire::Drained{live[pick(live.size())]});
+      } else {
+        const auto cause = *rc::gen::element(WorkerExit::Cause::exited, WorkerExit::Cause::stopped,
+                                             WorkerExit::Cause::signalled, WorkerExit::Cause::lost);
+        cluster.exit(worker, cause, cause == WorkerExit::Cause::exited ? static_cast<int>(pick(2)) : 9);
+      }
+    }
+    if (testing::Test::HasFatalFailure()) RC_FAIL("a step failed");
+  }
+  for (JobId id = 0; id < cluster.ledger().jobs().size(); ++id) {
+    if (cluster.job(id).outcome == Outcome::none) cluster.tell(CancelRequested{id});
+  }
+  for (const WorkerId& worker : cluster.ledger().live_workers()) cluster.exit(worker, WorkerExit::Cause::stopped);
+  RC_ASSERT(cluster.held() == 0);
+  RC_ASSERT(cluster.ledger().live_worker_count() == 0u);
+  for (JobId id = 0; id < cluster.ledger().jobs().size(); ++id) RC_ASSERT(cluster.job(id).outcome != Outcome::none);
+  cluster.replay();
+  if (testing::Test::HasFatalFailure()) RC_FAIL("another ledger decides otherwise");
+}
+
+}  // namespace
+}  // namespace ebb::control
