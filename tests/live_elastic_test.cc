@@ -443,7 +443,7 @@ TEST(Resize, WhatIsNoSizeIsRefused) {
 // another ledger decides the same, and at the end nothing is left.
 RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
   const auto policy = *rc::gen::element<std::string>("fifo", "backfill", "srtf", "tiresias", "drf", "afs", "optimus",
-                                                      "lyra", "deepboot", "pollux");
+                                                     "lyra", "deepboot", "pollux");
   Cluster cluster(6, policy);
   const auto pick = [](std::size_t n) { return *rc::gen::inRange<std::size_t>(0, n); };
   const std::size_t length = pick(120);

@@ -216,9 +216,7 @@ struct Encoder {
     if (e.at) line.put("at", ns(*e.at));
   }
   void operator()(const JobHeld& e) const { Line(out, at, "job_held").put("job", e.job); }
-  void operator()(const JobSizeAsked& e) {
-    Line(out, at, "job_size_asked").put("job", e.job).put("gpus", e.gpus);
-  }
+  void operator()(const JobSizeAsked& e) { Line(out, at, "job_size_asked").put("job", e.job).put("gpus", e.gpus); }
   void operator()(const JobReleased& e) const { Line(out, at, "job_released").put("job", e.job); }
   void operator()(const JobCancelled& e) const { Line(out, at, "job_cancelled").put("job", e.job); }
   void operator()(const JobShrunk& e) const { Line(out, at, "job_shrunk").put("job", e.job); }

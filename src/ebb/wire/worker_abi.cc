@@ -1,5 +1,7 @@
 // The C functions of include/ebb_sdk/worker.h: each is one of WorkerClient.
 
+#include <ebb_sdk/worker.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "ebb/wire/worker_client.h"
-#include "ebb_sdk/worker.h"
 
 #define EBB_EXPORT extern "C" __attribute__((visibility("default")))
 
