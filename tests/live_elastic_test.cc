@@ -46,6 +46,9 @@ class Cluster {
       for (const Action& action : out.actions) {
         if (const auto* start = std::get_if<StartWorker>(&action)) started.push_back(start->spec.id);
         if (const auto* stop = std::get_if<StopWorker>(&action)) stopped.push_back(stop->worker);
+        if (const auto* plan = std::get_if<RunPlan>(&action)) {
+          plans.emplace_back(plan->plan, ledger_.scheduler().policy().plan(plan->input));
+        }
         if (const auto* tell = std::get_if<TellWorker>(&action)) {
           told[tell->worker] = std::get<wire::TargetOrder>(tell->order);
         }
@@ -135,6 +138,7 @@ class Cluster {
   std::vector<WorkerId> started;
   std::vector<WorkerId> stopped;
   std::map<WorkerId, wire::TargetOrder> told;
+  std::vector<std::pair<std::uint64_t, std::string>> plans;  ///< answers that were not told
 
  private:
   Beginning beginning_;
@@ -442,9 +446,11 @@ TEST(Resize, WhatIsNoSizeIsRefused) {
 // Jobs of all kinds under random requests, answers, failures and clocks: the core refuses nothing, invariants hold,
 // another ledger decides the same, and at the end nothing is left.
 RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
-  const auto policy = *rc::gen::element<std::string>("fifo", "backfill", "srtf", "tiresias", "drf", "afs", "optimus",
-                                                     "lyra", "deepboot", "pollux");
-  Cluster cluster(6, policy);
+  const auto any_policy = [] {
+    return *rc::gen::element<std::string>("fifo", "backfill", "srtf", "srsf", "tiresias", "drf", "afs", "optimus",
+                                          "lyra", "deepboot", "pollux");
+  };
+  Cluster cluster(6, any_policy());
   const auto pick = [](std::size_t n) { return *rc::gen::inRange<std::size_t>(0, n); };
   const std::size_t length = pick(120);
   for (std::size_t k = 0; k < length; ++k) {
@@ -463,6 +469,14 @@ RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
     } else if (what == 5) {
       const auto id = static_cast<JobId>(pick(jobs));
       if (cluster.job(id).outcome == Outcome::none && pick(4) == 0) cluster.tell(CancelRequested{id});
+    } else if (what == 6 && pick(2) == 0) {
+      PolicySet set{any_policy(), {}};
+      if (set.policy == "tiresias" && pick(2) == 0) set.options = {{"variant", "pollux"}};
+      if (cluster.ledger().check_policy(set)) cluster.tell(set);
+      cluster.plans.clear();
+    } else if (what == 7 && !cluster.plans.empty()) {
+      cluster.tell(PlanAnswered{cluster.plans.back().first, cluster.plans.back().second});
+      cluster.plans.pop_back();
     } else if (what == 6) {
       cluster.pass(*rc::gen::element<Duration>(seconds(1), seconds(10), minutes(10)));
     } else if (!live.empty()) {

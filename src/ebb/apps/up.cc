@@ -88,7 +88,10 @@ Result<control::ClusterSettings> settings_of(const cli::UpOptions& options, cons
   }
   const std::string type = slots.gpus.empty() ? "" : slots.gpus.front().name;
   settings.cluster.nodes.push_back({name, slots.count, type, ""});
-  settings.policy = options.policy;
+  if (!options.policy.empty()) settings.policy = options.policy;
+  if (!options.set.empty() && options.policy.empty()) {
+    return fail(ErrorCode::invalid_argument, "--set needs --policy: it sets an option of that policy");
+  }
   for (const std::string& assignment : options.set) {
     const auto equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -100,8 +103,9 @@ Result<control::ClusterSettings> settings_of(const cli::UpOptions& options, cons
 }
 
 /// For a person who reads text, or as a row of the log.
-void say_hello(const control::ClusterSettings& settings, const agent::SlotSet& slots, const agent::Agent& agent,
-               const control::HttpServer& server, const std::filesystem::path& folder, const cli::Streams& streams) {
+void say_hello(const control::ClusterSettings& settings, const std::string& policy, const agent::SlotSet& slots,
+               const agent::Agent& agent, const control::HttpServer& server, const std::filesystem::path& folder,
+               const cli::Streams& streams) {
   const char* kind = slots.gpus.empty() ? "CPU" : "GPU";
   const GpuCount count = settings.cluster.total_gpus();
   const std::string& node = settings.cluster.nodes.front().name;
@@ -112,14 +116,14 @@ void say_hello(const control::ClusterSettings& settings, const agent::SlotSet& s
         {{"slots", std::int64_t{count}},
          {"kind", std::string(kind)},
          {"node", node},
-         {"policy", settings.policy},
+         {"policy", policy},
          {"api", url},
          {"data", folder.string()}});
     if (shared) log(LogLevel::warning, "slots are not isolated", {{"reason", agent.isolation().reason}});
     return;
   }
   std::string text = fmt::format("ebb: {} {} slot{} on {}, policy {}, API at {}, data in {}\n", count, kind,
-                                 count == 1 ? "" : "s", node, settings.policy, url, folder.string());
+                                 count == 1 ? "" : "s", node, policy, url, folder.string());
   if (shared) {
     text +=
         fmt::format("ebb: slots are not isolated, jobs may take more than their share: {}\n", agent.isolation().reason);
@@ -160,7 +164,7 @@ Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& stre
   EBB_RETURN_IF_ERROR(write_file_atomically(
       folder / "api.json", fmt::format("{{\"address\":\"{}\",\"port\":{}}}\n", kAddress, server->port())));
 
-  say_hello(settings, slots, *agent, *server, folder, streams);
+  say_hello(settings, controller->policy()->name, slots, *agent, *server, folder, streams);
 
   {
     const std::lock_guard lock(running_mutex);

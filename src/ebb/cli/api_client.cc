@@ -94,6 +94,11 @@ Result<std::string> ApiClient::post(const std::string& target, const std::string
   return std::move(reply.body);
 }
 
+Result<std::string> ApiClient::put(const std::string& target, const std::string& body) {
+  EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("PUT", target, body, ""));
+  return std::move(reply.body);
+}
+
 Result<std::string> ApiClient::remove(const std::string& target) {
   EBB_ASSIGN_OR_RETURN(wire::HttpReply reply, send("DELETE", target, "", ""));
   return std::move(reply.body);

@@ -39,6 +39,7 @@ class ApiClient {
   Result<LogChunk> get_log(const std::string& target);
   /// Rows of the journal after `after`, one by one as they come, until `take` says false or the cluster ends.
   Result<void> follow_events(std::uint64_t after, const std::function<bool(const wire::EventView&)>& take);
+  Result<std::string> put(const std::string& target, const std::string& body);
   Result<std::string> remove(const std::string& target);
   Result<std::string> post(const std::string& target, const std::string& body, const std::string& key = "");
 

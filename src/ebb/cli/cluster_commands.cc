@@ -40,6 +40,35 @@ Result<void> drain(Context& context, const ClusterFlags& flags, bool on) {
   return {};
 }
 
+Result<void> get_policy(Context& context, const ClusterFlags& flags) {
+  EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
+  EBB_ASSIGN_OR_RETURN(const std::string body, api.get("/v1/policy"));
+  if (flags.json) {
+    context.print(body + "\n");
+    return {};
+  }
+  EBB_ASSIGN_OR_RETURN(const wire::PolicyView policy, wire::policy_from(body));
+  context.print(policy.name + "\n");
+  for (const auto& [name, value] : policy.options) context.print(fmt::format("  {}={}\n", name, value));
+  return {};
+}
+
+Result<void> set_policy(Context& context, const ClusterFlags& flags, const std::string& name,
+                        const std::vector<std::string>& assignments) {
+  wire::PolicyView policy{name, {}};
+  for (const std::string& assignment : assignments) {
+    const auto equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fail(ErrorCode::invalid_argument, "--set {}: write KEY=VALUE", assignment);
+    }
+    policy.options.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
+  EBB_ASSIGN_OR_RETURN(const std::string body, api.put("/v1/policy", wire::to_json(policy)));
+  context.print(flags.json ? body + "\n" : fmt::format("policy {} decides from now on\n", name));
+  return {};
+}
+
 // Rows of the journal, one JSON object a line.
 Result<void> events(Context& context, const ClusterFlags& flags, std::uint64_t after, bool follow) {
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
@@ -78,6 +107,24 @@ void add_cluster(CLI::App& app, Context& context) {
     command->callback([&context, flags, on] { context.finish(drain(context, *flags, on)); });
   }
 
+  CLI::App* policy = app.add_subcommand("policy", "The scheduling policy of the running cluster");
+  policy->require_subcommand(1);
+  const auto add_policy = [&](const char* name, const char* summary) {
+    CLI::App* added = policy->add_subcommand(name, summary);
+    add_data_flag(*added, flags->data);
+    added->add_flag("--json", flags->json, "Print the answer of the API");
+    return added;
+  };
+  command = add_policy("get", "Which one decides, and its options that were set");
+  command->callback([&context, flags] { context.finish(get_policy(context, *flags)); });
+  const auto name = std::make_shared<std::string>();
+  const auto assignments = std::make_shared<std::vector<std::string>>();
+  command = add_policy("set", "Let another one decide from now on; what runs goes on");
+  command->add_option("NAME", *name, "Its name (ebb policies lists them)")->required();
+  command->add_option("--set", *assignments, "An option of it, KEY=VALUE; may be given again")->expected(1);
+  command->callback(
+      [&context, flags, name, assignments] { context.finish(set_policy(context, *flags, *name, *assignments)); });
+
   const auto after = std::make_shared<std::uint64_t>(0);
   const auto follow = std::make_shared<bool>(false);
   command = add("events", "Print the journal of the running cluster, one JSON object a line");
@@ -113,7 +160,8 @@ void add_cluster(CLI::App& app, Context& context) {
       ->add_option("--slots", up->slots,
                    "How many CPU slots jobs may use on a machine without GPUs (default: one a CPU)")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--policy", up->policy, "Scheduling policy of a new cluster (default: backfill)");
+  command->add_option("--policy", up->policy,
+                      "Scheduling policy of a new cluster (default: backfill); later: ebb policy set");
   command->add_option("--set", up->set, "An option of the policy, KEY=VALUE; may be given again")->expected(1);
   command->add_option("--log-format", up->log_format, "Lines of the log: text or json (default: text)")
       ->check(CLI::IsMember({"text", "json"}));

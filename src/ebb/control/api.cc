@@ -143,6 +143,7 @@ const std::vector<Api::Route>& Api::routes() {
       {"POST", "/v1/nodes/{}/drain", Role::admin, &Api::drain},
       {"POST", "/v1/nodes/{}/undrain", Role::admin, &Api::undrain},
       {"GET", "/v1/policy", Role::viewer, &Api::show_policy},
+      {"PUT", "/v1/policy", Role::admin, &Api::set_policy},
       {"GET", "/v1/events", Role::admin, &Api::list_events},
       {"GET", "/v1/events/stream", Role::admin, &Api::stream_events},
       {"GET", "/v1/tokens", Role::admin, &Api::list_tokens},
@@ -373,6 +374,11 @@ HttpResponse Api::undrain(const Call& call) {
 }
 HttpResponse Api::show_policy(const Call& /*call*/) {
   return answer(controller_.policy(), &wire::to_json);
+}
+
+HttpResponse Api::set_policy(const Call& call) {
+  const auto policy = wire::policy_request_from(call.request.body);
+  return policy ? answer(controller_.set_policy(*policy)) : answer(policy.error());
 }
 
 HttpResponse Api::list_events(const Call& call) {

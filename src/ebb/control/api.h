@@ -50,6 +50,7 @@ class Api {
   HttpResponse drain(const Call& call);
   HttpResponse undrain(const Call& call);
   HttpResponse show_policy(const Call& call);
+  HttpResponse set_policy(const Call& call);
   HttpResponse list_events(const Call& call);
   HttpResponse stream_events(const Call& call);
   HttpResponse list_tokens(const Call& call);

@@ -12,6 +12,7 @@
 #include "ebb/base/log.h"
 #include "ebb/control/clock.h"
 #include "ebb/control/ledger.h"
+#include "ebb/control/planner.h"
 #include "ebb/control/recovery.h"
 #include "ebb/control/views.h"
 
@@ -32,8 +33,14 @@ class LiveController final : public Controller {
   LiveController(Store store, Recovered recovered)
       : store_(std::move(store)),
         ledger_(std::move(recovered.ledger)),
-        clock_(ledger_.beginning().epoch, recovered.last) {
+        clock_(ledger_.beginning().epoch, recovered.last),
+        planner_([this](PlanAnswer answer) {
+          const std::lock_guard lock(mutex_);
+          inbox_.plans.push_back(std::move(answer));
+          work_.notify_all();
+        }) {
     ledger_.take_reclaims();  // of former controllers
+    for (const auto& [plan, input] : ledger_.open_plans()) actions_.emplace_back(RunPlan{plan, input});
   }
 
   Result<void> run(backend::Backend& backend) override;
@@ -53,6 +60,7 @@ class LiveController final : public Controller {
   Result<wire::Explanation> explain(JobId job) override;
   Result<std::vector<wire::NodeView>> nodes() override;
   Result<wire::PolicyView> policy() override;
+  Result<void> set_policy(const wire::PolicyView& policy) override;
   Result<std::vector<wire::EventView>> events(std::uint64_t after, std::size_t limit,
                                               std::chrono::milliseconds wait) override;
   Result<LogChunk> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
@@ -78,13 +86,15 @@ class LiveController final : public Controller {
     std::vector<std::pair<std::promise<Answer>, Answer>> answers;
     std::deque<WorkerStatus> statuses;
     std::deque<wire::WorkerReport> reports;
+    std::deque<PlanAnswer> plans;
   };
   /// What came in since the last turn.
   struct Inbox {
     std::deque<Request> requests;
     std::deque<WorkerStatus> statuses;
     std::deque<wire::WorkerReport> reports;
-    bool empty() const { return requests.empty() && statuses.empty() && reports.empty(); }
+    std::deque<PlanAnswer> plans;
+    bool empty() const { return requests.empty() && statuses.empty() && reports.empty() && plans.empty(); }
   };
 
   /// Progress comes often, and is journalled now and then.
@@ -107,7 +117,8 @@ class LiveController final : public Controller {
   Turn collect(Inbox inbox, Time now);
   void collect_statuses(std::deque<WorkerStatus> statuses, Turn& turn);
   void collect_reports(std::deque<wire::WorkerReport> reports, Time now, Turn& turn);
-  void put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports);
+  void put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports,
+                std::deque<PlanAnswer> plans);
   void accept(Turn turn, Time now);
   Result<void> step(Time now);
   Result<void> append(std::vector<std::string> rows);
@@ -134,6 +145,7 @@ class LiveController final : public Controller {
 
   Metrics metrics_;
   std::function<void()> watcher_;
+  Planner planner_;  // the last one: its thread uses the inbox
 };
 
 Result<void> LiveController::run(backend::Backend& backend) {
@@ -160,7 +172,7 @@ Result<void> LiveController::run(backend::Backend& backend) {
         }
       } else {
         for (Request& request : inbox.requests) request.answer.set_value(tl::unexpected(*write_error_));
-        put_back(std::move(inbox.statuses), std::move(inbox.reports));
+        put_back(std::move(inbox.statuses), std::move(inbox.reports), std::move(inbox.plans));
       }
       journalled_.notify_all();
     }
@@ -221,6 +233,11 @@ LiveController::Turn LiveController::collect(Inbox inbox, Time now) {
   Turn turn;
   collect_reports(std::move(inbox.reports), now, turn);
   collect_statuses(std::move(inbox.statuses), turn);
+  for (PlanAnswer& plan : inbox.plans) {
+    if (plan.reign != ledger_.reign()) continue;  // of a policy that was replaced
+    turn.inputs.emplace_back(PlanAnswered{plan.plan, plan.answer});
+    turn.plans.push_back(std::move(plan));
+  }
   for (const JobId job : ledger_.due_retries(now)) turn.inputs.emplace_back(RetryDue{job});
   for (const auto& [job, revision] : ledger_.due_targets(now)) turn.inputs.emplace_back(TargetTimedOut{job, revision});
   auto next = static_cast<JobId>(ledger_.jobs().size());
@@ -295,10 +312,12 @@ void LiveController::collect_reports(std::deque<wire::WorkerReport> reports, Tim
   std::erase_if(progress_, [&](const auto& entry) { return ledger_.jobs()[entry.first].outcome != Outcome::none; });
 }
 
-void LiveController::put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports) {
+void LiveController::put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports,
+                              std::deque<PlanAnswer> plans) {
   const std::lock_guard lock(mutex_);
   inbox_.statuses.insert(inbox_.statuses.begin(), statuses.begin(), statuses.end());
   inbox_.reports.insert(inbox_.reports.begin(), reports.begin(), reports.end());
+  inbox_.plans.insert(inbox_.plans.begin(), plans.begin(), plans.end());
 }
 
 void LiveController::accept(Turn turn, Time now) {
@@ -322,7 +341,7 @@ void LiveController::accept(Turn turn, Time now) {
       if (report.number > 0) actions_.emplace_back(TellWorker{report.worker, wire::Acknowledged{report.number}});
     }
   } else {
-    put_back(std::move(turn.statuses), std::move(turn.reports));
+    put_back(std::move(turn.statuses), std::move(turn.reports), std::move(turn.plans));
   }
   for (auto& [promise, answer] : turn.answers) {
     promise.set_value(appended ? std::move(answer) : Answer(tl::unexpected(appended.error())));
@@ -369,6 +388,11 @@ void LiveController::act(backend::Backend& backend) {
   {
     const std::lock_guard state(state_mutex_);
     actions = std::exchange(actions_, {});
+    for (const Action& action : actions) {
+      const auto* plan = std::get_if<RunPlan>(&action);
+      if (plan == nullptr) continue;
+      planner_.ask(ledger_.reign(), plan->plan, plan->input, ledger_.scheduler().policy().clone());
+    }
   }
   for (const Action& action : actions) {
     if (const auto* start = std::get_if<StartWorker>(&action)) {
@@ -538,7 +562,18 @@ Result<std::vector<wire::NodeView>> LiveController::nodes() {
 
 Result<wire::PolicyView> LiveController::policy() {
   const std::lock_guard state(state_mutex_);
-  return wire::PolicyView{ledger_.beginning().policy, ledger_.beginning().options};
+  return wire::PolicyView{ledger_.policy().policy, ledger_.policy().options};
+}
+
+Result<void> LiveController::set_policy(const wire::PolicyView& policy) {
+  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
+    PolicySet set{policy.name, policy.options};
+    EBB_RETURN_IF_ERROR(ledger.check_policy(set));
+    return set;
+  });
+  if (!answer) return tl::unexpected(answer.error());
+  ebb::log(LogLevel::info, "policy set", {{"policy", policy.name}});
+  return {};
 }
 
 Result<std::vector<wire::EventView>> LiveController::events(std::uint64_t after, std::size_t limit,

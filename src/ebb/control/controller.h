@@ -43,17 +43,18 @@ struct JobFilter {
   std::size_t limit = 100;
 };
 
-/// What a new journal begins with; an old one keeps what it began with.
+/// What a new journal begins with; an old one goes on with what it has.
 struct ClusterSettings {
   ClusterSpec cluster;
-  std::string policy = "backfill";
+  std::optional<std::string> policy;  ///< nullopt: backfill, or what the journal says
   std::vector<std::pair<std::string, std::string>> options;
 };
 
 class Controller {
  public:
   /// Folds the journal of `store`; a new one is begun with these settings. Errors: those of Store; failed_precondition
-  /// if the journal began with another cluster or policy; internal if it cannot be folded.
+  /// if the journal began with another cluster, or another policy than the one given is in charge; internal if it
+  /// cannot be folded.
   static Result<std::unique_ptr<Controller>> open(Store store, const ClusterSettings& settings,
                                                   const sched::Registry& registry);
   virtual ~Controller() = default;
@@ -85,6 +86,9 @@ class Controller {
   virtual Result<wire::Explanation> explain(JobId job) = 0;
   virtual Result<std::vector<wire::NodeView>> nodes() = 0;
   virtual Result<wire::PolicyView> policy() = 0;
+  /// That policy decides from now on; nothing that runs is stopped by the change itself. Errors: not_found for its
+  /// name; invalid_argument for an option; unavailable.
+  virtual Result<void> set_policy(const wire::PolicyView& policy) = 0;
   /// Rows after `after`, at most `limit`; waits up to `wait` for the first.
   virtual Result<std::vector<wire::EventView>> events(std::uint64_t after, std::size_t limit,
                                                       std::chrono::milliseconds wait) = 0;

@@ -34,11 +34,15 @@ Duration backoff(const JobRequest& request, std::uint32_t retries) {
 Result<Ledger> Ledger::begin(Beginning beginning, const sched::Registry& registry) {
   EBB_ASSIGN_OR_RETURN(sched::Scheduler scheduler,
                        registry.make_scheduler(beginning.policy, beginning.options, beginning.cluster, {}));
-  return Ledger(std::move(beginning), std::move(scheduler));
+  return Ledger(std::move(beginning), std::move(scheduler), registry);
 }
 
-Ledger::Ledger(Beginning beginning, sched::Scheduler scheduler)
-    : beginning_(std::move(beginning)), scheduler_(std::move(scheduler)), slots_(beginning_.cluster) {}
+Ledger::Ledger(Beginning beginning, sched::Scheduler scheduler, const sched::Registry& registry)
+    : beginning_(std::move(beginning)),
+      registry_(registry),
+      policy_{beginning_.policy, beginning_.options},
+      scheduler_(std::move(scheduler)),
+      slots_(beginning_.cluster) {}
 
 Result<void> Ledger::check(const JobRequest& request) const {
   const std::int64_t gpus = std::int64_t{request.workers} * request.gpus_per_worker;
@@ -82,6 +86,11 @@ void Ledger::apply(Time at, const Input& input) {
     void operator()(const WorkerReported& in) const { ledger.report(in.report, at); }
     void operator()(const TargetTimedOut& in) const { ledger.time_out(in, at); }
     void operator()(const ResizeRequested& in) const { ledger.resize_asked(in); }
+    void operator()(const PolicySet& in) const { ledger.set_policy(in, at); }
+    void operator()(const PlanAnswered& in) const {
+      // Of a policy that is not in charge any more nobody waits for it.
+      if (ledger.open_plans_.erase(in.plan) > 0) ledger.heard_.emplace_back(PlanReady{in.plan, in.answer});
+    }
 
     void hold(JobId id, bool on) const {
       ledger.jobs_[id].user_held = on;
@@ -90,6 +99,21 @@ void Ledger::apply(Time at, const Input& input) {
   };
   std::visit(Apply{*this, at}, input);
   tell_dependents(at);
+}
+
+Result<void> Ledger::check_policy(const PolicySet& set) const {
+  EBB_ASSIGN_OR_RETURN(const auto policy, registry_.make(set.policy, set.options));
+  return {};
+}
+
+void Ledger::set_policy(const PolicySet& set, Time at) {
+  // Checked when it was accepted; an ebb without this policy cannot fold this journal.
+  const Result<void> replaced = registry_.replace_policy(scheduler_, set.policy, set.options, at);
+  EBB_CHECK(replaced.has_value());
+  policy_ = set;
+  ++reign_;
+  policy_changed_ = true;
+  open_plans_.clear();
 }
 
 void Ledger::accept(Time at, const JobAccepted& accepted) {
@@ -282,6 +306,7 @@ void Ledger::tell_dependents(Time at) {
 Result<void> Ledger::step(Time now, Consequences& out) {
   std::vector<Event> events = std::move(heard_);
   heard_.clear();
+  policy_changed_ = false;
   events.emplace_back(Tick{});
   for (const Event& event : events) out.rows.push_back(trace::encode(now, event));
   EBB_RETURN_IF_ERROR(scheduler_.step(events, now, result_));
@@ -319,6 +344,9 @@ void Ledger::decided(const Decision& decision, Consequences& out, Time now) {
   } else if (const auto* preempt = std::get_if<Preempt>(&decision)) {
     jobs_[preempt->job].preempted = true;
     stop_workers(preempt->job, "its GPUs go to another job");
+  } else if (const auto* plan = std::get_if<PlanRequest>(&decision)) {
+    open_plans_[plan->plan] = plan->input;
+    out.actions.emplace_back(RunPlan{plan->plan, plan->input});
   } else if (const auto* resize = std::get_if<Resize>(&decision)) {
     for (const Target& target : resize->targets) begin_change(target.job, out, now);
   } else if (const auto* reject = std::get_if<Reject>(&decision)) {

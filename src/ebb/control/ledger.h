@@ -114,7 +114,12 @@ struct TellWorker {
   WorkerId worker;
   wire::Order order;
 };
-using Action = std::variant<StartWorker, StopWorker, ForgetWorker, TellWorker>;
+/// The policy's planner shall work on this; its answer is PlanAnswered.
+struct RunPlan {
+  std::uint64_t plan = 0;
+  std::string input;
+};
+using Action = std::variant<StartWorker, StopWorker, ForgetWorker, TellWorker, RunPlan>;
 
 /// What a step gives: rows to journal, then, once they are durable, actions to take.
 struct Consequences {
@@ -132,7 +137,7 @@ class Ledger {
 
   void apply(Time at, const Input& input);
   /// Whether a step has something to tell the core.
-  bool wants_step() const { return !heard_.empty() || !stops_.empty() || relaunch_now_; }
+  bool wants_step() const { return !heard_.empty() || !stops_.empty() || relaunch_now_ || policy_changed_; }
   /// Errors: internal, if the core refuses an event or decision; the ledger must not be used on.
   Result<void> step(Time now, Consequences& out);
 
@@ -142,6 +147,14 @@ class Ledger {
   std::vector<JobId> due_retries(Time now) const;
 
   const Beginning& beginning() const { return beginning_; }
+  /// In charge now.
+  const PolicySet& policy() const { return policy_; }
+  /// How many policies were in charge before.
+  std::uint64_t reign() const { return reign_; }
+  /// Errors: those of sched::Registry::make().
+  Result<void> check_policy(const PolicySet& set) const;
+  /// Requests of the policy's planner that are not answered, by number.
+  const std::map<std::uint64_t, std::string>& open_plans() const { return open_plans_; }
   const sched::Scheduler& scheduler() const { return scheduler_; }
   const std::vector<JobEntry>& jobs() const { return jobs_; }
   /// Jobs whose target was not answered in time, with its revision.
@@ -167,7 +180,7 @@ class Ledger {
   Duration grace_of(const WorkerId& id) const;
 
  private:
-  Ledger(Beginning beginning, sched::Scheduler scheduler);
+  Ledger(Beginning beginning, sched::Scheduler scheduler, const sched::Registry& registry);
 
   void accept(Time at, const JobAccepted& accepted);
   void depend(JobId job, const Dependency& on, Time at);
@@ -204,7 +217,14 @@ class Ledger {
   void advance(JobId job, Time at);
   void answered(JobId job);
 
+  void set_policy(const PolicySet& set, Time at);
+
   Beginning beginning_;
+  sched::Registry registry_;
+  PolicySet policy_;
+  std::uint64_t reign_ = 0;
+  bool policy_changed_ = false;  // since the last step
+  std::map<std::uint64_t, std::string> open_plans_;
   sched::Scheduler scheduler_;
   sched::StepResult result_;
   std::vector<JobEntry> jobs_;

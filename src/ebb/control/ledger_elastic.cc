@@ -55,7 +55,7 @@ Result<void> Ledger::check_resize(JobId id, std::int32_t workers) const {
   }
   if (scheduler_.policy().resizes()) {
     return fail(ErrorCode::failed_precondition, "policy '{}' chooses the sizes of running jobs by itself",
-                beginning_.policy);
+                policy_.policy);
   }
   return {};
 }

@@ -23,7 +23,21 @@ std::string line(const Json& json) {
 
 constexpr const char* kInputs[] = {"job_accepted",     "cancel_requested", "hold_requested", "release_requested",
                                    "drain_requested",  "retry_due",        "worker_said",    "worker_reported",
-                                   "target_timed_out", "resize_requested"};
+                                   "target_timed_out", "resize_requested", "policy_set",     "plan_answered"};
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+Json options_to_json(const Options& options) {
+  Json out = Json::array();
+  for (const auto& [name, value] : options) out.push_back(Json::array({name, value}));
+  return out;
+}
+
+Options options_from_json(const Json& in) {
+  Options options;
+  for (const Json& option : in) options.emplace_back(option.at(0).get<std::string>(), option.at(1).get<std::string>());
+  return options;
+}
 
 struct Put {
   Time at;
@@ -68,6 +82,18 @@ struct Put {
     out["workers"] = in.workers;
     return out;
   }
+  Json operator()(const PolicySet& in) const {
+    Json out = row(at, kInputs[10]);
+    out["policy"] = in.policy;
+    out["options"] = options_to_json(in.options);
+    return out;
+  }
+  Json operator()(const PlanAnswered& in) const {
+    Json out = row(at, kInputs[11]);
+    out["plan"] = in.plan;
+    out["answer"] = in.answer;
+    return out;
+  }
   Json operator()(const TargetRequested& intent) const {
     Json out = job("target_requested", intent.job);
     out["revision"] = intent.revision;
@@ -108,6 +134,8 @@ Input get_input(const Json& in, const std::string& type) {
   if (type == kInputs[5]) return RetryDue{job()};
   if (type == kInputs[8]) return TargetTimedOut{job(), in.at("revision").get<std::uint64_t>()};
   if (type == kInputs[9]) return ResizeRequested{job(), in.at("workers").get<std::int32_t>()};
+  if (type == kInputs[10]) return PolicySet{in.at("policy").get<std::string>(), options_from_json(in.at("options"))};
+  if (type == kInputs[11]) return PlanAnswered{in.at("plan").get<std::uint64_t>(), in.at("answer").get<std::string>()};
   WorkerSaid said;
   in.at("worker").get_to(said.status.id);
   said.status.pid = in.value("pid", std::int64_t{0});
@@ -121,14 +149,12 @@ std::string encode(const Beginning& beginning) {
   for (const NodeSpec& node : beginning.cluster.nodes) {
     nodes.push_back(Json{{"name", node.name}, {"gpus", node.gpus}, {"gpu_type", node.gpu_type}, {"pool", node.pool}});
   }
-  Json options = Json::array();
-  for (const auto& [name, value] : beginning.options) options.push_back(Json::array({name, value}));
   return line(Json{{"t", 0},
                    {"type", "live_journal"},
                    {"version", kLiveJournalVersion},
                    {"epoch", beginning.epoch},
                    {"policy", beginning.policy},
-                   {"options", options},
+                   {"options", options_to_json(beginning.options)},
                    {"nodes", nodes}});
 }
 
@@ -152,9 +178,7 @@ Result<Beginning> decode_beginning(std::string_view text) {
     }
     in.at("epoch").get_to(beginning.epoch);
     in.at("policy").get_to(beginning.policy);
-    for (const Json& option : in.at("options")) {
-      beginning.options.emplace_back(option.at(0).get<std::string>(), option.at(1).get<std::string>());
-    }
+    beginning.options = options_from_json(in.at("options"));
     for (const Json& node : in.at("nodes")) {
       beginning.cluster.nodes.push_back({node.at("name").get<std::string>(), node.at("gpus").get<GpuCount>(),
                                          node.at("gpu_type").get<std::string>(), node.at("pool").get<std::string>()});

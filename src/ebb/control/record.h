@@ -72,8 +72,18 @@ struct ResizeRequested {
   JobId job = 0;
   std::int32_t workers = 0;
 };
+/// From now on this policy decides.
+struct PolicySet {
+  std::string policy;
+  std::vector<std::pair<std::string, std::string>> options;
+};
+/// The answer of the policy's planner to a PlanRequest.
+struct PlanAnswered {
+  std::uint64_t plan = 0;
+  std::string answer;
+};
 using Input = std::variant<JobAccepted, CancelRequested, HoldRequested, ReleaseRequested, DrainRequested, RetryDue,
-                           WorkerSaid, WorkerReported, TargetTimedOut, ResizeRequested>;
+                           WorkerSaid, WorkerReported, TargetTimedOut, ResizeRequested, PolicySet, PlanAnswered>;
 
 /// `worker` shall run with these slots.
 struct StartRequested {

@@ -17,12 +17,6 @@ Result<void> check_settings(const Beginning& began, const ClusterSettings& setti
                 began.cluster.nodes.size(), began.cluster.total_gpus(), settings.cluster.nodes.size(),
                 settings.cluster.total_gpus());
   }
-  if (began.policy != settings.policy || began.options != settings.options) {
-    return fail(ErrorCode::failed_precondition,
-                "this journal began with policy '{}', not '{}', or with other options: start with the same, or with "
-                "another data folder",
-                began.policy, settings.policy);
-  }
   return {};
 }
 
@@ -40,6 +34,7 @@ class Replayer {
     }
     if (is_input(row.json)) {
       EBB_ASSIGN_OR_RETURN(const Input input, decode_input(row.json));
+      if (const auto* set = std::get_if<PolicySet>(&input)) EBB_RETURN_IF_ERROR(ledger_.check_policy(*set));
       ledger_.apply(last_, input);
       return {};
     }
@@ -70,7 +65,7 @@ class Replayer {
 
 Result<Recovered> recover(Store& store, const ClusterSettings& settings, const sched::Registry& registry) {
   if (store.last_seq() == 0) {
-    Beginning beginning{Clock::utc_now(), settings.cluster, settings.policy, settings.options};
+    Beginning beginning{Clock::utc_now(), settings.cluster, settings.policy.value_or("backfill"), settings.options};
     EBB_ASSIGN_OR_RETURN(Ledger ledger, Ledger::begin(beginning, registry));
     std::vector<Row> rows{{0, encode(beginning)}};
     EBB_RETURN_IF_ERROR(store.append(rows));
@@ -91,6 +86,14 @@ Result<Recovered> recover(Store& store, const ClusterSettings& settings, const s
   }
   // A step is one append: all of its rows are there or none.
   if (!replayer->complete()) return fail(ErrorCode::internal, "the journal ends in the middle of a step");
+  if (settings.policy &&
+      (*settings.policy != ledger->policy().policy || settings.options != ledger->policy().options)) {
+    return fail(
+        ErrorCode::failed_precondition,
+        "policy '{}' is in charge of this cluster, not '{}', or with other options: leave out --policy, and use "
+        "`ebb policy set` once it runs",
+        ledger->policy().policy, *settings.policy);
+  }
   return Recovered{std::move(*ledger), replayer->last()};
 }
 

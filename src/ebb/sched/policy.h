@@ -5,6 +5,9 @@
 /// decisions. It reads no clock, file or unseeded random number, and looks at no job that the event did not touch
 /// unless the decision needs it.
 ///
+/// A policy that takes over a running cluster (Scheduler::replace_policy) is told of every active job in order of their
+/// numbers: on_queued() of one that waits, followed by on_withdrawn() if it is held, adopt() of one that holds GPUs.
+///
 /// Order of calls within one step: the hook of each event after it was folded, then decide() if the step has a Tick.
 
 #include <memory>
@@ -121,6 +124,8 @@ class Policy {
   virtual void on_released(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   /// The runtime of the job said something new of itself: see JobState::report.
   virtual void on_report(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
+  /// The policy takes over a cluster on which the job holds GPUs, or will: it goes on as if it had started the job.
+  virtual void adopt(const State& /*state*/, JobId /*job*/, Time /*now*/) {}
   virtual void on_plan_ready(const State& /*state*/, const PlanReady& /*answer*/, Time /*now*/) {}
 
   virtual void decide(Turn& turn) = 0;

@@ -136,12 +136,27 @@ ServingOptions serving_options(const Options& options, std::uint64_t seed) {
 Result<Scheduler> Registry::make_scheduler(std::string_view name,
                                            std::span<const std::pair<std::string, std::string>> assignments,
                                            ClusterSpec cluster, SchedulerConfig config) const {
+  EBB_ASSIGN_OR_RETURN(Made made, make_all(name, assignments, std::move(config)));
+  return Scheduler(std::move(cluster), std::move(made.policy), std::move(made.config));
+}
+
+Result<void> Registry::replace_policy(Scheduler& scheduler, std::string_view name,
+                                      std::span<const std::pair<std::string, std::string>> assignments,
+                                      Time now) const {
+  EBB_ASSIGN_OR_RETURN(Made made, make_all(name, assignments, scheduler.config()));
+  scheduler.replace_policy(std::move(made.policy), made.config, now);
+  return {};
+}
+
+Result<Registry::Made> Registry::make_all(std::string_view name,
+                                          std::span<const std::pair<std::string, std::string>> assignments,
+                                          SchedulerConfig config) const {
   EBB_ASSIGN_OR_RETURN(const PolicyInfo* info, find(name));
   EBB_ASSIGN_OR_RETURN(const Options options, parse_options(name, assignments));
   EBB_ASSIGN_OR_RETURN(auto policy, make(name, assignments, config.serving.seed));
   config.estimator = estimator_options(options, *info);
   config.serving = serving_options(options, config.serving.seed);
-  return Scheduler(std::move(cluster), std::move(policy), std::move(config));
+  return Made{std::move(policy), std::move(config)};
 }
 
 Result<Options> Registry::parse_options(std::string_view name,

@@ -67,10 +67,22 @@ class Registry {
                                    std::span<const std::pair<std::string, std::string>> assignments,
                                    ClusterSpec cluster, SchedulerConfig config) const;
 
+  /// Lets that policy decide from now on (Scheduler::replace_policy). Errors: those of make(); the scheduler is
+  /// unchanged.
+  Result<void> replace_policy(Scheduler& scheduler, std::string_view name,
+                              std::span<const std::pair<std::string, std::string>> assignments, Time now) const;
+
   /// Options that every policy takes beside its own.
   static std::span<const OptionSpec> common_options();
 
  private:
+  struct Made {
+    std::unique_ptr<Policy> policy;
+    SchedulerConfig config;
+  };
+  Result<Made> make_all(std::string_view name, std::span<const std::pair<std::string, std::string>> assignments,
+                        SchedulerConfig config) const;
+
   std::vector<PolicyInfo> policies_;
 };
 

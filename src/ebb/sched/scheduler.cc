@@ -36,6 +36,24 @@ Scheduler::Scheduler(const Scheduler& other)
       fresh_(other.fresh_),
       wake_(other.wake_) {}
 
+void Scheduler::replace_policy(std::unique_ptr<Policy> policy, const SchedulerConfig& config, Time now) {
+  policy_ = std::move(policy);
+  config_.estimator = config.estimator;
+  config_.serving = config.serving;
+  estimator_ = Estimator(state_.capacity().spec(), config_.profiles, config_.estimator);
+  serving_ = Serving(config_.serving);
+  fresh_.clear();
+  wake_.reset();
+  for (JobId id = state_.first_active(); id < state_.jobs().size(); ++id) {
+    const JobState& job = state_.job(id);
+    if (!job.training()) continue;
+    if (job.holds()) policy_->adopt(state_, id, now);
+    if (job.phase != JobPhase::waiting && job.phase != JobPhase::held) continue;
+    policy_->on_queued(state_, id, Queued::submitted, now);
+    if (job.phase == JobPhase::held) policy_->on_withdrawn(state_, id, now);
+  }
+}
+
 namespace {
 
 // The job of an event that changes who is in the queue and nothing else.

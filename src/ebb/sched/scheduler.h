@@ -59,6 +59,10 @@ class Scheduler {
   /// that would break an invariant; the scheduler must not be used on after that.
   Result<void> step(std::span<const Event> events, Time now, StepResult& result);
 
+  /// From now on another policy decides, with its estimator and its options of serving; the state is the same. What the
+  /// old one, the estimator and the services' traffic had learned is gone. The next step should have a Tick.
+  void replace_policy(std::unique_ptr<Policy> policy, const SchedulerConfig& config, Time now);
+
   const State& state() const { return state_; }
   const Policy& policy() const { return *policy_; }
   const SchedulerConfig& config() const { return config_; }

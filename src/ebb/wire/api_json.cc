@@ -270,6 +270,27 @@ Result<PolicyView> policy_from(std::string_view json) {
   });
 }
 
+Result<PolicyView> policy_request_from(std::string_view json) {
+  try {
+    const Json in = Json::parse(json);
+    if (!in.is_object()) return fail(ErrorCode::invalid_argument, "the body is no JSON object");
+    PolicyView policy{in.at("name").get<std::string>(), {}};
+    for (const auto& [key, value] : in.items()) {
+      if (key != "name" && key != "options") {
+        return fail(ErrorCode::invalid_argument, "unknown key '{}'; there are name and options", key);
+      }
+    }
+    if (!in.contains("options")) return policy;
+    if (!in["options"].is_object()) return fail(ErrorCode::invalid_argument, "'options' is no JSON object");
+    for (const auto& [name, value] : in["options"].items()) {
+      policy.options.emplace_back(name, value.get<std::string>());
+    }
+    return policy;
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::invalid_argument, "the body names no policy: {}", e.what());
+  }
+}
+
 Result<std::vector<TokenView>> tokens_from(std::string_view json) {
   return read_json(json, [](const Json& in) -> Result<std::vector<TokenView>> {
     std::vector<TokenView> views;

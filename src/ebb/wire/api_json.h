@@ -38,6 +38,8 @@ Result<std::vector<JobView>> jobs_from(std::string_view json);
 Result<std::vector<NodeView>> nodes_from(std::string_view json);
 Result<std::vector<EventView>> events_from(std::string_view json);
 Result<PolicyView> policy_from(std::string_view json);
+/// The same; `options` may be left out, unknown keys are refused.
+Result<PolicyView> policy_request_from(std::string_view json);
 Result<std::vector<TokenView>> tokens_from(std::string_view json);
 /// {"name":...,"role":...,"tenant":...}, the last one optional; unknown keys are refused.
 Result<TokenView> token_request_from(std::string_view json);

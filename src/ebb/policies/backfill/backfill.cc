@@ -46,6 +46,12 @@ class Backfill final : public Policy {
     expect_end(job, std::max(now, state.job(job).productive_at) + remaining_estimate(state, job));
   }
 
+  void adopt(const State& state, JobId job, Time now) override {
+    const JobState& held = state.job(job);
+    const Time since = held.incarnate() ? std::max(held.held_since, held.productive_at) : now;
+    expect_end(job, since + remaining_estimate(state, job));
+  }
+
   void on_released(const State&, JobId job, Time) override {
     const auto end = expected_end_.find(job);
     if (end == expected_end_.end()) return;

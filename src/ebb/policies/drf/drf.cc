@@ -42,6 +42,13 @@ class Drf final : public Policy {
     type_held_.erase(held);
   }
 
+  void adopt(const State& state, JobId job, Time) override {
+    const Capacity& capacity = state.capacity();
+    const std::size_t type = capacity.type_of_group(capacity.free().group_of(state.job(job).allocation.front().node));
+    type_held_[job] = type;
+    change_share(state, tenant_of(state, job), type, state.class_of(job).gpus);
+  }
+
   void decide(Turn& turn) override {
     const State& state = turn.state();
     // Room only shrinks within a decision, so a class that did not fit once is closed for good.

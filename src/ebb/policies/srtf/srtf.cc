@@ -62,6 +62,17 @@ class ShortestFirst final : public Policy {
 
   void on_started(const State& state, JobId job, Time now) override { move_end(state, job, now); }
 
+  void adopt(const State& state, JobId job, Time now) override {
+    places_.resize(std::max<std::size_t>(places_.size(), job + 1));
+    Place& place = places_[job];
+    place.job = job;
+    place.order = ++sequence_;
+    if (state.job(job).phase == JobPhase::stopping) return;  // it joins those that wait when it has stopped
+    const Duration remaining = state.job(job).spec.run_time - state.job(job).progress_until(now);
+    place.time = now.time_since_epoch() + std::max(Duration(0), remaining);
+    running_[{priority(state, job), slope(state, job)}].insert(place);
+  }
+
   void on_released(const State& state, JobId job, Time) override {
     const auto group = running_.find({priority(state, job), slope(state, job)});
     if (group == running_.end()) return;

@@ -38,6 +38,14 @@ class PolluxTiresias final : public Policy {
     if (jobs_[id].running) jobs_[id].since = now;
   }
 
+  void adopt(const State& state, JobId id, Time now) override {
+    if (jobs_.size() <= id) jobs_.resize(id + 1);
+    queues_[0].push_back(id);
+    jobs_[id].executed = state.job(id).held_until(now);
+    jobs_[id].running = state.job(id).phase != JobPhase::stopping;
+    jobs_[id].since = now;
+  }
+
   void decide(Turn& turn) override {
     const State& state = turn.state();
     decided_ = turn.now();

@@ -64,6 +64,25 @@ class Tiresias final : public Policy {
     remember_crossing(state, id);
   }
 
+  /// Its bands and its room are counted in GPUs, which a resize changes.
+  void on_resized(const State& state, JobId id, Time) override {
+    if (!jobs_[id].running) return;
+    leave_band(id);
+    count_gpus(state, id);
+    join_band(id);
+  }
+
+  /// What it executed so far takes it through the queues, one at each decision.
+  void adopt(const State& state, JobId id, Time now) override {
+    if (jobs_.size() <= id) jobs_.resize(id + 1);
+    Job& job = jobs_[id];
+    job.priority = -state.job(id).spec.priority;
+    job.executed = state.job(id).held_until(now);
+    if (state.job(id).phase != JobPhase::stopping) return enter_running(state, id, now, ++back_);
+    job.stamp = ++back_;
+    begin_wait(id, now);
+  }
+
   void on_released(const State& state, JobId id, Time now) override {
     Job& job = jobs_[id];
     if (!job.running) return;  // preempted: left its band then
@@ -157,12 +176,17 @@ class Tiresias final : public Policy {
     job.running = true;
     job.since = now;
     job.stamp = stamp;
-    job.by_group.assign(state.capacity().free().group_count(), 0);
-    for (const NodeShare& share : state.job(id).allocation) {
-      job.by_group[state.capacity().free().group_of(share.node)] += share.gpus;
-    }
+    count_gpus(state, id);
     join_band(id);
     remember_crossing(state, id);
+  }
+
+  void count_gpus(const State& state, JobId id) {
+    std::vector<GpuCount>& by_group = jobs_[id].by_group;
+    by_group.assign(state.capacity().free().group_count(), 0);
+    for (const NodeShare& share : state.job(id).allocation) {
+      by_group[state.capacity().free().group_of(share.node)] += share.gpus;
+    }
   }
 
   void join_band(JobId id) {
