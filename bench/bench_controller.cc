@@ -1,6 +1,7 @@
 // The controller with 100,000 pending and 2,000 running jobs on 1,000 nodes of 8 slots whose workers are not real:
 //   steps        the scheduler's part of a turn, under each policy, while jobs end and others come: p50, p99, largest
 //   ps           what `ebb ps` asks for, through the HTTP API: the first page (1,000 jobs), and with --limit 0 all
+//   restart      folding a journal of 1,000,000 rows, of jobs of one and two workers that came, ran and ended
 //   submissions  durable ones through the HTTP API: one client after the other beside an fsync of as many bytes in the
 //                same folder, in turn; 16 clients at once; arrays of 100
 // usage: bench_controller [PENDING [FOLDER]]     FOLDER on the disk to measure; it is made, and removed at the end
@@ -36,6 +37,7 @@ constexpr std::size_t kRunning = 2'000;
 constexpr std::size_t kTurns = 3'000;
 constexpr std::size_t kSubmissions = 2'000;
 constexpr std::size_t kClients = 16;
+constexpr std::uint64_t kRestartRows = 1'000'000;
 constexpr auto kTimeout = std::chrono::minutes(5);
 
 [[noreturn]] void die(const std::string& why) {
@@ -82,13 +84,14 @@ class Driver {
  public:
   Driver(const std::string& policy) : ledger_(Ledger::begin({0, big_cluster(), policy, {}}, policies::all()).value()) {}
 
-  void submit(const JobRequest& job) {
-    ledger_.apply(now_, control::JobAccepted{static_cast<JobId>(ledger_.jobs().size()), job, ""});
-  }
+  void submit(const JobRequest& job) { hear(control::JobAccepted{static_cast<JobId>(ledger_.jobs().size()), job, ""}); }
+  /// From now on rows are kept as they would be journalled.
+  void record() { recorded_ = std::vector<control::Row>(); }
+  std::vector<control::Row> take_rows() { return std::exchange(*recorded_, {}); }
   void exit_job(JobId job) {
     for (std::size_t rank = 0; rank < ledger_.jobs()[job].workers.size(); ++rank) {
       const control::WorkerEntry& worker = ledger_.jobs()[job].workers[rank];
-      if (!worker.exit) ledger_.apply(now_, control::WorkerSaid{{worker.placed.worker, 1, WorkerExit{}}});
+      if (!worker.exit) hear(control::WorkerSaid{{worker.placed.worker, 1, WorkerExit{}}});
     }
   }
   /// Milliseconds of the step; what it starts runs at the next one, what it stops is gone then.
@@ -98,11 +101,14 @@ class Driver {
     const auto start = Clock::now();
     if (auto done = ledger_.step(now_, out); !done) die(done.error().message);
     const double ms = ms_since(start);
+    if (recorded_) {
+      for (std::string& row : out.rows) recorded_->push_back({0, std::move(row)});
+    }
     for (const control::Action& action : out.actions) {
       if (const auto* run = std::get_if<control::StartWorker>(&action)) {
-        ledger_.apply(now_, control::WorkerSaid{{run->spec.id, 1, {}}});
+        hear(control::WorkerSaid{{run->spec.id, 1, {}}});
       } else if (const auto* stop = std::get_if<control::StopWorker>(&action)) {
-        ledger_.apply(now_, control::WorkerSaid{{stop->worker, 1, WorkerExit{WorkerExit::Cause::stopped, 0, ""}}});
+        hear(control::WorkerSaid{{stop->worker, 1, WorkerExit{WorkerExit::Cause::stopped, 0, ""}}});
       }
     }
     return ms;
@@ -110,8 +116,14 @@ class Driver {
   const Ledger& ledger() const { return ledger_; }
 
  private:
+  void hear(const control::Input& input) {
+    ledger_.apply(now_, input);
+    if (recorded_) recorded_->push_back({0, control::encode(now_, input)});
+  }
+
   Ledger ledger_;
   Time now_{};
+  std::optional<std::vector<control::Row>> recorded_;
 };
 
 void measure_steps(const std::string& policy, std::size_t pending) {
@@ -132,6 +144,38 @@ void measure_steps(const std::string& policy, std::size_t pending) {
   fmt::print("steps, {}: {} waiting, {} running: {}; the step that hears of all {}: {:.0f} ms; {:.0f} MB resident\n",
              policy, state.waiting_count(), state.holding_count(), spread(std::move(ms)), pending, first,
              bench::peak_rss_mb());
+}
+
+void measure_restart(const std::filesystem::path& folder) {
+  auto opened = control::Store::open(folder);
+  if (!opened) die(opened.error().message);
+  std::optional<control::Store> store(std::move(*opened));
+  std::vector<control::Row> first{{0, control::encode(control::Beginning{0, big_cluster(), "backfill", {}})}};
+  if (!store->append(first)) die("cannot write");
+  Jobs jobs;
+  Driver driver("backfill");
+  driver.record();
+  while (store->last_seq() < kRestartRows) {
+    for (int i = 0; i < 50; ++i) driver.submit(jobs.next(1 + static_cast<std::int32_t>(jobs.below(2))));
+    driver.step();
+    const std::vector<JobId> holding = driver.ledger().scheduler().state().holding();
+    for (std::size_t i = 0; holding.size() > kRunning && i < holding.size() - kRunning; ++i)
+      driver.exit_job(holding[i]);
+    auto rows = driver.take_rows();
+    if (!store->append(rows)) die("cannot write");
+  }
+  driver.step();
+  auto rows = driver.take_rows();
+  if (!store->append(rows)) die("cannot write");
+  const std::uint64_t count = store->last_seq();
+  store.reset();
+  const auto start = Clock::now();
+  auto again = control::Store::open(folder);
+  if (!again) die(again.error().message);
+  auto controller = control::Controller::open(std::move(*again), {big_cluster(), {}, {}}, policies::all());
+  if (!controller) die(controller.error().message);
+  fmt::print("restart: {} rows, {} jobs: {:.2f} s; {:.0f} MB resident at most so far\n", count,
+             driver.ledger().jobs().size(), ms_since(start) / 1'000, bench::peak_rss_mb());
 }
 
 /// A controller with its API on loopback.
@@ -273,6 +317,7 @@ int main(int argc, char** argv) {
   for (const char* policy : {"backfill", "tiresias"}) measure_steps(policy, pending);
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
+  measure_restart(folder / "restart");
   {
     Server server(folder / "submissions");
     measure_singles(server, folder);

@@ -103,27 +103,34 @@ Progress progress_from(const v1::Progress& in) {
   return out;
 }
 
-std::optional<Report> report_from(const v1::FromWorker& in) {
+/// False if it is no report.
+bool read_report(const v1::FromWorker& in, Report& out) {
   switch (in.what_case()) {
     case v1::FromWorker::kReady:
-      return Ready{};
+      out = Ready{};
+      return true;
     case v1::FromWorker::kSwitched:
-      return Switched{in.switched().revision(),
-                      in.switched().generation(),
-                      {in.switched().members().begin(), in.switched().members().end()}};
+      out = Switched{in.switched().revision(),
+                     in.switched().generation(),
+                     {in.switched().members().begin(), in.switched().members().end()}};
+      return true;
     case v1::FromWorker::kDrained:
-      return Drained{in.drained().worker()};
+      out = Drained{in.drained().worker()};
+      return true;
     case v1::FromWorker::kRefused:
-      return Refused{in.refused().revision(), in.refused().why()};
+      out = Refused{in.refused().revision(), in.refused().why()};
+      return true;
     case v1::FromWorker::kProgress:
-      return progress_from(in.progress());
+      out = progress_from(in.progress());
+      return true;
     case v1::FromWorker::kLoad:
-      return Load{in.load().requests_per_second(), in.load().queue(), duration(in.load().p99_ns())};
+      out = Load{in.load().requests_per_second(), in.load().queue(), duration(in.load().p99_ns())};
+      return true;
     case v1::FromWorker::kHello:
     case v1::FromWorker::WHAT_NOT_SET:
       break;
   }
-  return std::nullopt;
+  return false;
 }
 
 tl::unexpected<Error> unreadable() {
@@ -188,9 +195,10 @@ Result<std::variant<Hello, WorkerReport>> decode_from_worker(std::string_view by
   if (message.has_hello()) {
     return Hello{message.hello().version(), message.hello().worker(), message.hello().secret()};
   }
-  auto report = report_from(message);
-  if (!report) return unreadable();
-  return WorkerReport{"", message.number(), std::move(*report)};
+  WorkerReport said;
+  said.number = message.number();
+  if (!read_report(message, said.report)) return unreadable();
+  return said;
 }
 
 Result<std::optional<std::string>> FrameReader::next() {
