@@ -66,6 +66,32 @@ TEST_F(LedgerTest, AJobThatCompletes) {
   EXPECT_EQ(ledger_.scheduler().state().capacity().held(0), 0);
 }
 
+// Row 4 of what users ask for: no endless preemption. Two jobs with equal claims, each started while the other waits.
+TEST(NoPreemptionLoop, EqualJobsDoNotTakeTurns) {
+  for (const char* policy : {"srtf", "srsf", "tiresias"}) {
+    Ledger ledger = Ledger::begin({0, sched::test_cluster(1, 4), policy, {}}, policies::all()).value();
+    JobRequest job = test_request(4);
+    job.time_limit = std::chrono::minutes(10);
+    for (JobId id = 0; id < 4; ++id) ledger.apply(Time{}, JobAccepted{id, job, ""});
+    int preempted = 0;
+    int steps = 0;
+    while (ledger.wants_step() && steps++ < 100) {
+      Consequences out;
+      ASSERT_TRUE(ledger.step(Time{}, out).has_value());
+      for (const Action& action : out.actions) {
+        if (const auto* start = std::get_if<StartWorker>(&action)) {
+          ledger.apply(Time{}, WorkerSaid{{start->spec.id, 1, {}}});
+        } else if (const auto* stop = std::get_if<StopWorker>(&action)) {
+          ++preempted;
+          ledger.apply(Time{}, WorkerSaid{{stop->worker, 1, WorkerExit{WorkerExit::Cause::stopped, 0, ""}}});
+        }
+      }
+    }
+    EXPECT_LT(steps, 100) << policy;
+    EXPECT_EQ(preempted, 0) << policy;
+  }
+}
+
 TEST_F(LedgerTest, WorkersGetRanksSlotsAndOneFreshPort) {
   JobRequest job = test_request(2);
   job.gpus_per_worker = 2;

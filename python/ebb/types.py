@@ -139,6 +139,8 @@ class Explanation:
     position: int | None
     """Among waiting jobs, in order of submission, from 1."""
     expected_start: int | None
+    basis: str
+    """What the forecast rests on, or why there is none."""
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Explanation:
@@ -148,6 +150,7 @@ class Explanation:
             sentence=value["sentence"],
             position=value.get("position"),
             expected_start=value.get("expected_start"),
+            basis=value.get("basis", ""),
         )
 
 

@@ -26,6 +26,11 @@ struct JobFlags {
   bool json = false;
 };
 
+std::string ahead(Time at) {
+  const auto now = Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
+  return format_human(std::max(Duration(0), at - now));
+}
+
 std::string age(Time from, std::optional<Time> to) {
   const auto now = Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
   return format_human(std::max(Duration(0), to.value_or(now) - from));
@@ -198,9 +203,9 @@ Result<void> explain(Context& context, const JobFlags& flags) {
   text += "\n";
   if (why.position) text += fmt::format("{} in the order of submission among waiting jobs\n", *why.position);
   if (why.expected_start) {
-    text += fmt::format("expected to start in {}, if running jobs end as their owners said\n",
-                        format_human(std::max(Duration(0), *why.expected_start - why.job.submitted)));
+    text += fmt::format("expected to start in {}, ", ahead(*why.expected_start));
   }
+  if (!why.basis.empty()) text += why.basis + "\n";
   context.print(text);
   return {};
 }

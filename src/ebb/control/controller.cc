@@ -15,12 +15,16 @@
 #include "ebb/control/planner.h"
 #include "ebb/control/recovery.h"
 #include "ebb/control/views.h"
+#include "ebb/sched/forecast.h"
 
 namespace ebb::control {
 namespace {
 
 // How long a journal that cannot be written is left alone before it is tried again.
 constexpr auto kRetryWrite = std::chrono::milliseconds(200);
+// How old a forecast may be that is shown, and one that is only compared with what happens.
+constexpr auto kForecastAge = std::chrono::seconds(5);
+constexpr auto kScrapedForecastAge = std::chrono::seconds(30);
 // How often a job's progress is journalled.
 constexpr auto kProgressEvery = std::chrono::seconds(5);
 // How long rows on which nobody acts may wait for the next turn, to be in one append with its inputs. A submission that
@@ -40,6 +44,7 @@ class LiveController final : public Controller {
           work_.notify_all();
         }) {
     ledger_.take_reclaims();  // of former controllers
+    ledger_.take_started();
     for (const auto& [plan, input] : ledger_.open_plans()) actions_.emplace_back(RunPlan{plan, input});
   }
 
@@ -74,6 +79,9 @@ class LiveController final : public Controller {
   std::string metrics_text() override;
 
  private:
+  /// At most so old; nullptr if there can be none.
+  std::shared_ptr<const sched::Forecast> fresh_forecast(Duration age);
+
   using Answer = Result<std::vector<JobId>>;
   /// Made into an input by the loop, which alone knows the state that it meets.
   struct Request {
@@ -142,6 +150,11 @@ class LiveController final : public Controller {
   std::map<JobId, LateProgress> progress_;  // of live jobs
   std::optional<Error> write_error_;
   backend::Backend* backend_ = nullptr;
+
+  std::unordered_map<JobId, Time> predicted_;  // starts of waiting jobs, as first forecast
+  std::shared_ptr<const sched::Forecast> forecast_;
+  std::uint64_t forecast_reign_ = 0;
+  std::mutex forecast_mutex_;  // one at a time makes a forecast; taken before state_mutex_
 
   Metrics metrics_;
   std::function<void()> watcher_;
@@ -353,6 +366,12 @@ Result<void> LiveController::step(Time now) {
   EBB_RETURN_IF_ERROR(ledger_.step(now, unwritten_));
   metrics_.observe_step(Clock::Monotonic::now() - began);
   for (const Duration took : ledger_.take_reclaims()) metrics_.observe_reclaim(took);
+  for (const auto& [job, at] : ledger_.take_started()) {
+    const auto predicted = predicted_.find(job);
+    if (predicted == predicted_.end()) continue;
+    metrics_.observe_forecast(at - predicted->second);
+    predicted_.erase(predicted);
+  }
   return {};
 }
 
@@ -550,9 +569,40 @@ Result<wire::JobDetail> LiveController::job(JobId job) {
 }
 
 Result<wire::Explanation> LiveController::explain(JobId job) {
-  const std::lock_guard state(state_mutex_);
+  std::unique_lock state(state_mutex_);
   EBB_RETURN_IF_ERROR(require(job));
-  return view_explanation(ledger_, job, clock_.now());
+  wire::Explanation explanation = view_explanation(ledger_, job, clock_.now());
+  const std::int64_t epoch = ledger_.beginning().epoch;
+  state.unlock();
+  if (explanation.position) {
+    if (const auto forecast = fresh_forecast(kForecastAge)) add_forecast(explanation, *forecast, epoch);
+  }
+  return explanation;
+}
+
+// Made outside of the state's mutex: only the copy of the scheduler holds others up.
+std::shared_ptr<const sched::Forecast> LiveController::fresh_forecast(Duration age) {
+  const std::lock_guard one(forecast_mutex_);
+  std::optional<sched::Scheduler> fork;
+  Time now{};
+  {
+    const std::lock_guard state(state_mutex_);
+    now = clock_.now();
+    if (forecast_ && forecast_reign_ == ledger_.reign() && now - forecast_->made < age) return forecast_;
+    forecast_reign_ = ledger_.reign();
+    fork.emplace(ledger_.scheduler());
+  }
+  auto made = sched::forecast(std::move(*fork), now);
+  if (!made) {
+    ebb::log(LogLevel::warning, "no forecast", {{"error", made.error().message}});
+    return nullptr;
+  }
+  auto forecast = std::make_shared<const sched::Forecast>(std::move(*made));
+  const std::lock_guard state(state_mutex_);
+  // The first forecast of each job is compared with what happens.
+  for (const auto& [job, start] : forecast->starts) predicted_.try_emplace(job, start);
+  forecast_ = forecast;
+  return forecast;
 }
 
 Result<std::vector<wire::NodeView>> LiveController::nodes() {
@@ -625,6 +675,7 @@ Result<std::string> LiveController::kept(const std::string& key) {
 }
 
 std::string LiveController::metrics_text() {
+  fresh_forecast(kScrapedForecastAge);
   ClusterGauges gauges;
   {
     const std::lock_guard state(state_mutex_);

@@ -207,6 +207,7 @@ void Ledger::all_run(JobId id, Time at) {
   if (!job.started) {
     job.started = at;
     heard_.emplace_back(JobStarted{id, at});
+    if (job.incarnation == 1) started_.emplace_back(id, at);
   }
   advance(id, at);
 }

@@ -176,6 +176,8 @@ class Ledger {
   WorkerSpec spec_of_worker(const WorkerId& id) const;
   /// How long reclaims took that ended since the last call, from the decision until all GPUs were free.
   std::vector<Duration> take_reclaims() { return std::exchange(reclaims_, {}); }
+  /// Jobs that came to run for the first time since the last call, and when.
+  std::vector<std::pair<JobId, Time>> take_started() { return std::exchange(started_, {}); }
   /// In `stop()`'s terms.
   Duration grace_of(const WorkerId& id) const;
 
@@ -238,7 +240,9 @@ class Ledger {
   Slots slots_;
   std::vector<Event> heard_;                             // what the core is to be told
   std::vector<std::pair<WorkerId, std::string>> stops_;  // decided since the last step
-  std::vector<Duration> reclaims_;                       // not part of the fold
+  // Not part of the fold.
+  std::vector<Duration> reclaims_;
+  std::vector<std::pair<JobId, Time>> started_;
 };
 
 }  // namespace ebb::control

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <mutex>
 
@@ -20,6 +21,7 @@ using prometheus::BuildHistogram;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
 const Buckets kLatency{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3, 10};
+const Buckets kForecast{1, 10, 60, 300, 900, 3600, 4 * 3600, 24 * 3600};
 const Buckets kReclaim{0.1, 0.3, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300};
 
 double seconds(Duration duration) {
@@ -74,6 +76,21 @@ struct Metrics::Impl {
                                        .Help("From the decision to take GPUs back until they were free")
                                        .Register(registry)
                                        .Add({}, kReclaim);
+  prometheus::Histogram& forecast_error = BuildHistogram()
+                                              .Name("ebb_forecast_error_seconds")
+                                              .Help("How far the first forecast of a job's start was off")
+                                              .Register(registry)
+                                              .Add({}, kForecast);
+  prometheus::Counter& forecast_late = BuildCounter()
+                                           .Name("ebb_forecast_late_seconds_total")
+                                           .Help("By how much jobs started later than forecast")
+                                           .Register(registry)
+                                           .Add({});
+  prometheus::Counter& forecast_early = BuildCounter()
+                                            .Name("ebb_forecast_early_seconds_total")
+                                            .Help("By how much jobs started earlier than forecast")
+                                            .Register(registry)
+                                            .Add({});
   prometheus::Family<prometheus::Counter>& requests =
       BuildCounter().Name("ebb_http_requests_total").Help("Requests to the API").Register(registry);
   prometheus::Histogram& request_time = BuildHistogram()
@@ -124,6 +141,11 @@ void Metrics::count_failed_append() {
 
 void Metrics::observe_reclaim(Duration took) {
   impl_->reclaim.Observe(seconds(took));
+}
+
+void Metrics::observe_forecast(Duration error) {
+  impl_->forecast_error.Observe(std::abs(seconds(error)));
+  (error > Duration(0) ? impl_->forecast_late : impl_->forecast_early).Increment(std::abs(seconds(error)));
 }
 
 void Metrics::observe_request(const std::string& method, int status, Duration took) {

@@ -38,6 +38,8 @@ class Metrics {
   void count_failed_append();
   /// From the decision to take GPUs back until they were free.
   void observe_reclaim(Duration took);
+  /// Of the first forecast of a job's start: positive if it started later.
+  void observe_forecast(Duration error);
   void observe_request(const std::string& method, int status, Duration took);
 
   std::string text(const ClusterGauges& gauges);

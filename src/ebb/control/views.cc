@@ -35,6 +35,13 @@ bool queued_in_core(const Ledger& ledger, JobId id) {
   return id < jobs.size() && jobs[id].phase == sched::JobPhase::waiting;
 }
 
+// Without the policy's own idea of when it starts: it is in the cluster's time, and explain has a forecast.
+Reason reason_of(const Ledger& ledger, JobId id, Time now) {
+  Reason reason = ledger.scheduler().explain(id, now);
+  reason.expected_start.reset();
+  return reason;
+}
+
 std::string why(const Ledger& ledger, const JobEntry& job, JobId id, JobStatus status, Time now) {
   switch (status) {
     case JobStatus::held:
@@ -45,7 +52,7 @@ std::string why(const Ledger& ledger, const JobEntry& job, JobId id, JobStatus s
       return fmt::format("retry {} of {} in {}", job.retries, job.request->max_retries,
                          format_human(std::max(Duration(0), *job.retry_at - now)));
     case JobStatus::waiting:
-      return queued_in_core(ledger, id) ? describe(ledger.scheduler().explain(id, now)) : "was just submitted";
+      return queued_in_core(ledger, id) ? describe(reason_of(ledger, id, now)) : "was just submitted";
     default:
       return job.why;
   }
@@ -111,17 +118,36 @@ wire::Explanation view_explanation(const Ledger& ledger, JobId id, Time now) {
   explanation.code = to_string(explanation.job.status);
   explanation.sentence = explanation.job.reason;
   if (explanation.job.status != JobStatus::waiting || !queued_in_core(ledger, id)) return explanation;
-  const Reason reason = ledger.scheduler().explain(id, now);
-  explanation.code = to_string(reason.code);
-  if (reason.expected_start) {
-    explanation.expected_start = *reason.expected_start + Duration(ledger.beginning().epoch);
-  }
+  explanation.code = to_string(reason_of(ledger, id, now).code);
   std::uint32_t position = 1;
   for (JobId before = ledger.scheduler().state().first_active(); before < id; ++before) {
     if (queued_in_core(ledger, before)) ++position;
   }
   explanation.position = position;
   return explanation;
+}
+
+void add_forecast(wire::Explanation& explanation, const sched::Forecast& forecast, std::int64_t epoch) {
+  const auto start = forecast.starts.find(explanation.job.id);
+  if (start == forecast.starts.end()) {
+    explanation.basis = forecast.unknown > 0
+                            ? fmt::format(
+                                  "no forecast: {} active jobs have no time limit, and too few jobs have "
+                                  "completed to tell how long they run",
+                                  forecast.unknown)
+                            : "no forecast: too much has to happen before";
+    return;
+  }
+  explanation.expected_start = start->second + Duration(epoch);
+  explanation.basis = "if nobody submits more and jobs run as long as ";
+  if (forecast.by_history > 0) {
+    explanation.basis += fmt::format("{}{} completed ones did",
+                                     forecast.by_request > 0 ? "their time limits say or " : "", forecast.history);
+  } else {
+    explanation.basis += "their time limits say";
+  }
+  if (forecast.unknown > 0)
+    explanation.basis += fmt::format(" ({} jobs of unknown length never end)", forecast.unknown);
 }
 
 std::vector<wire::NodeView> view_nodes(const Ledger& ledger) {

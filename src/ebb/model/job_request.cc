@@ -45,6 +45,8 @@ JobSpec spec_of(const JobRequest& request, Time submit) {
   }
   spec.gpu_type = request.gpu_type;
   spec.requested_time = request.time_limit;
+  // The best that is known: policies that want the shortest job first go by what its owner said.
+  spec.run_time = request.time_limit.value_or(Duration(0));
   spec.submit = submit;
   return spec;
 }

@@ -73,7 +73,8 @@ struct Explanation {
   std::string code;  ///< of model/reason.h, or held, blocked, backing_off
   std::string sentence;
   std::optional<std::uint32_t> position;  ///< in the order of submission among waiting jobs, from 1
-  std::optional<Time> expected_start;     ///< the policy's forecast, if it has one
+  std::optional<Time> expected_start;     ///< by a forecast (sched/forecast.h); nullopt: there is none
+  std::string basis;                      ///< what it rests on, or why there is none
 };
 
 struct NodeView {

@@ -146,6 +146,7 @@ std::string to_json(const Explanation& explanation) {
   Json out{{"job", object(explanation.job)}, {"code", explanation.code}, {"sentence", explanation.sentence}};
   if (explanation.position) out["position"] = *explanation.position;
   if (explanation.expected_start) out["expected_start"] = ns(*explanation.expected_start);
+  if (!explanation.basis.empty()) out["basis"] = explanation.basis;
   return text(out);
 }
 
@@ -228,7 +229,8 @@ Result<Explanation> explanation_from(std::string_view json) {
                             in.at("code").get<std::string>(),
                             in.at("sentence").get<std::string>(),
                             {},
-                            time_if(in, "expected_start")};
+                            time_if(in, "expected_start"),
+                            in.value("basis", "")};
     if (in.contains("position")) explanation.position = in["position"].get<std::uint32_t>();
     return explanation;
   });

@@ -24,9 +24,9 @@ __extension__ using Wide = __int128;
 ///   - a waiting job goes before a running one, and of two running ones the one whose key falls more slowly goes first:
 ///     before they met, it was smaller;
 ///   - a job that just joined the list goes last.
-/// But with no time left (a job that still pays for its start, or whose end was not noticed yet) a running job goes
-/// before all others: its key falls no further, and two such jobs would preempt each other at every decision.
-/// Within a set, `era` and `order` say who came first.
+/// But with no time left (a job that still pays for its start, or whose end was not noticed yet), or when it has not
+/// run since it was started, a running job goes before all others with its key: two such jobs would preempt each other
+/// at every decision. Within a set, `era` and `order` say who came first.
 struct Place {
   Duration time{};  // waiting: remaining time; running: when it will end if it goes on
   std::int64_t era = 0;
@@ -139,13 +139,19 @@ class ShortestFirst final : public Policy {
   static int priority(const State& state, JobId job) { return -state.job(job).spec.priority; }
   GpuCount slope(const State& state, JobId job) const { return times_gpus_ ? state.class_of(job).gpus : 1; }
 
-  void read(Cursor& cursor, Time now) const {
+  // A job that was started and has not run since: it keeps what the decision that started it gave it.
+  static bool just_started(const State& state, JobId id, Time now) {
+    const JobState& job = state.job(id);
+    return job.phase == JobPhase::starting || now <= job.useful_since;
+  }
+
+  void read(Cursor& cursor, const State& state, Time now) const {
     const Place& place = *cursor.at;
     const Duration remaining = cursor.running ? std::max(Duration(0), place.time - now.time_since_epoch()) : place.time;
     cursor.key = static_cast<Wide>(remaining.count()) * cursor.weight;
     const bool is_new = !cursor.running && place.era > 2 * decisions_;
     cursor.slope = cursor.running ? cursor.weight : is_new ? std::numeric_limits<GpuCount>::max() : 0;
-    if (cursor.running && remaining == Duration(0)) cursor.slope = -1;
+    if (cursor.running && (remaining == Duration(0) || just_started(state, place.job, now))) cursor.slope = -1;
     cursor.era = place.era;
     cursor.order = place.order;
   }
@@ -162,7 +168,7 @@ class ShortestFirst final : public Policy {
       cursor.end = places.end();
       cursor.weight = weight;
       cursor.running = running;
-      read(cursor, turn.now());
+      read(cursor, state, turn.now());
       heads.push(cursor);
     };
     for (const auto& [group, places] : waiting_) {
@@ -192,7 +198,7 @@ class ShortestFirst final : public Policy {
         taken += state.class_of(job).gpus;
       }
       if (++cursor.at == cursor.end) continue;
-      read(cursor, turn.now());
+      read(cursor, state, turn.now());
       heads.push(cursor);
     }
   }
