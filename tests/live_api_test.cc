@@ -280,6 +280,57 @@ TEST_F(ApiTest, MetricsCountWhatHappens) {
   EXPECT_THAT(text, HasSubstr("ebb_step_duration_seconds_count"));
 }
 
+TEST_F(ApiTest, WhatAnotherPolicyOrOneMoreJobWouldChange) {
+  const auto job = [](int workers, const std::string& limit) {
+    return fmt::format(R"({{"version": 1, "command": ["true"], "workers": {}, "time_limit": "{}"}})", workers, limit);
+  };
+  for (const std::string& each : {job(4, "1h"), job(4, "2h"), job(1, "10m")}) send("POST", "/v1/jobs", each);
+  ASSERT_TRUE(cluster_.reaches(0, wire::JobStatus::running));
+  // Under fifo job 2 waits behind job 1; shortest first, it goes before it, and before job 0 too.
+  const HttpReply shortest = send("POST", "/v1/what-if?policy=srtf");
+  ASSERT_EQ(shortest.status, 200) << shortest.body;
+  const auto [as_is, changed] = wire::outlooks_from(shortest.body).value();
+  EXPECT_EQ(as_is.policy, "fifo");
+  EXPECT_EQ(changed.policy, "srtf");
+  ASSERT_EQ(as_is.jobs.size(), 3u);
+  EXPECT_GT(*as_is.jobs[2].start, *as_is.jobs[1].start);
+  EXPECT_LT(*changed.jobs[2].start, *changed.jobs[1].start);
+  EXPECT_LT(*changed.mean_wait, *as_is.mean_wait);
+  EXPECT_TRUE(as_is.all_done.has_value());
+
+  const auto more = wire::outlooks_from(send("POST", "/v1/what-if", job(4, "1h")).body).value();
+  ASSERT_EQ(more.second.jobs.size(), 4u);
+  EXPECT_EQ(*more.second.jobs[3].end - *more.first.all_done, std::chrono::hours(1));
+  EXPECT_EQ(send("POST", "/v1/what-if?policy=nonsense").status, 404);
+  EXPECT_EQ(send("POST", "/v1/what-if?policy=tiresias&option.queues=x").status, 400);
+  EXPECT_EQ(send("POST", "/v1/what-if", job(5, "1h")).status, 400);
+  EXPECT_EQ(wire::jobs_from(send("GET", "/v1/jobs").body)->size(), 3u) << "asking changes nothing";
+  EXPECT_EQ(wire::policy_from(send("GET", "/v1/policy").body)->name, "fifo");
+}
+
+TEST_F(ApiTest, ThePolicyIsChangedWhileJobsWait) {
+  send("POST", "/v1/jobs", kJob);
+  EXPECT_EQ(send("PUT", "/v1/policy", R"({"name": "tiresias", "options": {"promote": "2"}})").status, 200);
+  const auto policy = wire::policy_from(send("GET", "/v1/policy").body).value();
+  EXPECT_EQ(policy.name, "tiresias");
+  EXPECT_THAT(policy.options, ElementsAre(std::pair<std::string, std::string>("promote", "2")));
+  EXPECT_EQ(send("PUT", "/v1/policy", R"({"name": "nonsense"})").status, 404);
+  EXPECT_EQ(send("PUT", "/v1/policy", R"({"name": "fifo", "options": {"x": "1"}})").status, 400);
+  EXPECT_EQ(send("PUT", "/v1/policy", R"({"name": "fifo", "more": 1})").status, 400);
+  EXPECT_EQ(send("PUT", "/v1/policy", "fifo").status, 400);
+}
+
+TEST_F(ApiTest, AnExplanationHasAForecast) {
+  const std::string job = R"({"version": 1, "command": ["true"], "workers": 4, "time_limit": "1h"})";
+  for (int k = 0; k < 2; ++k) send("POST", "/v1/jobs", job);
+  ASSERT_TRUE(cluster_.reaches(0, wire::JobStatus::running));
+  const auto why = wire::explanation_from(send("GET", "/v1/jobs/1/explain").body).value();
+  EXPECT_EQ(why.position, 1u);
+  const auto started = wire::job_detail_from(send("GET", "/v1/jobs/0").body)->job.started.value();
+  EXPECT_EQ(*why.expected_start - started, std::chrono::hours(1));
+  EXPECT_THAT(why.basis, HasSubstr("time limits"));
+}
+
 TEST_F(ApiTest, AWrongMethodSaysWhichAreRight) {
   const std::string answer = raw(fmt::format(
       "PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 0\r\n\r\n"));

@@ -76,6 +76,7 @@ int run(const std::vector<std::string>& args, const sched::Registry& registry, c
   add_cluster(app, context);
   add_jobs(app, context);
   add_top(app, context);
+  add_what_if(app, context);
   add_tokens(app, context);
   add_policies(app, context);
   add_trace(app, context);

@@ -40,6 +40,7 @@ void add_sim_replay(CLI::App& sim, Context& context);
 void add_jobs(CLI::App& app, Context& context);
 void add_cluster(CLI::App& app, Context& context);
 void add_tokens(CLI::App& app, Context& context);
+void add_what_if(CLI::App& app, Context& context);
 void add_top(CLI::App& app, Context& context);
 /// Of all commands that were added.
 void add_completion(CLI::App& app, Context& context);

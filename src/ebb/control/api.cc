@@ -144,6 +144,7 @@ const std::vector<Api::Route>& Api::routes() {
       {"POST", "/v1/nodes/{}/undrain", Role::admin, &Api::undrain},
       {"GET", "/v1/policy", Role::viewer, &Api::show_policy},
       {"PUT", "/v1/policy", Role::admin, &Api::set_policy},
+      {"POST", "/v1/what-if", Role::viewer, &Api::what_if},
       {"GET", "/v1/events", Role::admin, &Api::list_events},
       {"GET", "/v1/events/stream", Role::admin, &Api::stream_events},
       {"GET", "/v1/tokens", Role::admin, &Api::list_tokens},
@@ -379,6 +380,26 @@ HttpResponse Api::show_policy(const Call& /*call*/) {
 HttpResponse Api::set_policy(const Call& call) {
   const auto policy = wire::policy_request_from(call.request.body);
   return policy ? answer(controller_.set_policy(*policy)) : answer(policy.error());
+}
+
+// The body is a job file; its policy and options come in the query, so that each is written as everywhere else.
+HttpResponse Api::what_if(const Call& call) {
+  wire::WhatIf question;
+  if (!call.request.body.empty()) {
+    auto job = spec::parse_job("request", call.request.body, settings_.working_directory);
+    if (!job) return answer(job.error());
+    question.job = std::move(*job);
+  }
+  if (call.request.query.contains("policy")) {
+    question.policy = wire::PolicyView{word(call.request, "policy"), {}};
+    constexpr std::string_view kOption = "option.";
+    for (const auto& [name, value] : call.request.query) {
+      if (name.starts_with(kOption)) question.policy->options.emplace_back(name.substr(kOption.size()), value);
+    }
+  }
+  const auto outlooks = controller_.what_if(question);
+  return outlooks ? HttpResponse{200, wire::outlooks_to_json(outlooks->first, outlooks->second)}
+                  : answer(outlooks.error());
 }
 
 HttpResponse Api::list_events(const Call& call) {

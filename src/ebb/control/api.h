@@ -51,6 +51,7 @@ class Api {
   HttpResponse undrain(const Call& call);
   HttpResponse show_policy(const Call& call);
   HttpResponse set_policy(const Call& call);
+  HttpResponse what_if(const Call& call);
   HttpResponse list_events(const Call& call);
   HttpResponse stream_events(const Call& call);
   HttpResponse list_tokens(const Call& call);

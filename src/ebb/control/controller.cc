@@ -11,6 +11,7 @@
 
 #include "ebb/base/log.h"
 #include "ebb/control/clock.h"
+#include "ebb/control/fork.h"
 #include "ebb/control/ledger.h"
 #include "ebb/control/planner.h"
 #include "ebb/control/recovery.h"
@@ -63,6 +64,7 @@ class LiveController final : public Controller {
   Result<std::vector<wire::JobView>> jobs(const JobFilter& filter) override;
   Result<wire::JobDetail> job(JobId job) override;
   Result<wire::Explanation> explain(JobId job) override;
+  Result<std::pair<wire::Outlook, wire::Outlook>> what_if(const wire::WhatIf& question) override;
   Result<std::vector<wire::NodeView>> nodes() override;
   Result<wire::PolicyView> policy() override;
   Result<void> set_policy(const wire::PolicyView& policy) override;
@@ -578,6 +580,21 @@ Result<wire::Explanation> LiveController::explain(JobId job) {
     if (const auto forecast = fresh_forecast(kForecastAge)) add_forecast(explanation, *forecast, epoch);
   }
   return explanation;
+}
+
+Result<std::pair<wire::Outlook, wire::Outlook>> LiveController::what_if(const wire::WhatIf& question) {
+  std::optional<Fork> as_is;
+  {
+    const std::lock_guard state(state_mutex_);
+    if (question.job) EBB_RETURN_IF_ERROR(ledger_.check(*question.job));
+    as_is.emplace(fork_of(ledger_, clock_.now()));
+  }
+  Fork changed = *as_is;
+  if (question.job) EBB_RETURN_IF_ERROR(changed.submit(*question.job));
+  if (question.policy) EBB_RETURN_IF_ERROR(changed.set_policy(*question.policy));
+  EBB_ASSIGN_OR_RETURN(wire::Outlook before, as_is->outlook());
+  EBB_ASSIGN_OR_RETURN(wire::Outlook after, changed.outlook());
+  return std::pair{std::move(before), std::move(after)};
 }
 
 // Made outside of the state's mutex: only the copy of the scheduler holds others up.

@@ -84,6 +84,9 @@ class Controller {
   virtual Result<std::vector<wire::JobView>> jobs(const JobFilter& filter) = 0;
   virtual Result<wire::JobDetail> job(JobId job) = 0;
   virtual Result<wire::Explanation> explain(JobId job) = 0;
+  /// What would come of the jobs that are there, as it is and with the change. Errors: those of set_policy() and
+  /// submit() for what the question holds.
+  virtual Result<std::pair<wire::Outlook, wire::Outlook>> what_if(const wire::WhatIf& question) = 0;
   virtual Result<std::vector<wire::NodeView>> nodes() = 0;
   virtual Result<wire::PolicyView> policy() = 0;
   /// That policy decides from now on; nothing that runs is stopped by the change itself. Errors: not_found for its

@@ -156,6 +156,7 @@ class Ledger {
   /// Requests of the policy's planner that are not answered, by number.
   const std::map<std::uint64_t, std::string>& open_plans() const { return open_plans_; }
   const sched::Scheduler& scheduler() const { return scheduler_; }
+  const sched::Registry& registry() const { return registry_; }
   const std::vector<JobEntry>& jobs() const { return jobs_; }
   /// Jobs whose target was not answered in time, with its revision.
   std::vector<std::pair<JobId, std::uint64_t>> due_targets(Time now) const;

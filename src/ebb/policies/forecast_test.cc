@@ -27,8 +27,9 @@ class World {
   }
   void end(JobId job, int now_s) { step({JobFinished{job, {}}, Tick{}}, now_s); }
   Forecast forecast(int now_s, std::size_t steps = 1'000) const {
-    return sched::forecast(scheduler_, at(now_s), steps).value();
+    return sched::forecast(scheduler_, at(now_s), Until::nothing_waits, steps).value();
   }
+  Forecast to_the_end(int now_s) const { return sched::forecast(scheduler_, at(now_s), Until::the_end).value(); }
   const State& state() const { return scheduler_.state(); }
 
  private:
@@ -60,6 +61,15 @@ TEST(Forecast, ByTimeLimitsUnderFifo) {
   EXPECT_EQ(forecast.starts.at(fourth), at(160));
   EXPECT_EQ(forecast.by_request, 4u);
   EXPECT_EQ(forecast.unknown, 0u);
+}
+
+TEST(Forecast, ToTheEndOfAllJobs) {
+  World world("fifo");
+  const JobId first = world.submit(4, 100, 0);
+  const JobId second = world.submit(2, 50, 10);
+  const Forecast forecast = world.to_the_end(30);
+  EXPECT_EQ(forecast.ends.at(first), at(100));
+  EXPECT_EQ(forecast.ends.at(second), at(150));
 }
 
 TEST(Forecast, FollowsThePolicyInCharge) {

@@ -71,8 +71,9 @@ class RollOut {
     }
   }
 
-  Result<Forecast> run(std::size_t max_steps) {
-    for (std::size_t k = 0; k < max_steps && !waiting_.empty(); ++k) {
+  Result<Forecast> run(Until until, std::size_t max_steps) {
+    for (std::size_t k = 0; k < max_steps; ++k) {
+      if (waiting_.empty() && (until == Until::nothing_waits || fork_.state().active_count() == 0)) break;
       EBB_RETURN_IF_ERROR(step());
       if (std::exchange(gives_back_, false)) now_ += kGivingBack;
       if (!events_.empty()) continue;  // what was decided is confirmed
@@ -84,6 +85,7 @@ class RollOut {
         now_ = std::max(now_, at);
         forget_end(job);
         events_.emplace_back(JobFinished{job, {}});
+        result_.ends[job] = now_;
       } else {
         break;  // nothing will happen any more
       }
@@ -180,9 +182,9 @@ class RollOut {
 
 }  // namespace
 
-Result<Forecast> forecast(Scheduler fork, Time now, std::size_t max_steps) {
+Result<Forecast> forecast(Scheduler fork, Time now, Until until, std::size_t max_steps) {
   fork.take_launchable();  // jobs that are being started or resized are looked at one by one
-  return RollOut(std::move(fork), std::max(now, fork.state().latest())).run(max_steps);
+  return RollOut(std::move(fork), std::max(now, fork.state().latest())).run(until, max_steps);
 }
 
 }  // namespace ebb::sched

@@ -90,6 +90,27 @@ struct PolicyView {
   std::vector<std::pair<std::string, std::string>> options;
 };
 
+/// What would come of the jobs that are there, by a forecast.
+struct Outlook {
+  struct Job {
+    JobId id = 0;
+    std::string name;
+    std::optional<Time> start;  ///< of one that waits
+    std::optional<Time> end;
+  };
+  std::string policy;
+  std::vector<Job> jobs;              ///< active ones, in order of their numbers
+  std::optional<Duration> mean_wait;  ///< from submission to the forecast start, of those that wait and will start
+  std::optional<Duration> mean_jct;   ///< from submission to the forecast end, of those that will end
+  std::optional<Time> all_done;       ///< nullopt: not all end within the forecast
+};
+
+/// A question: the same jobs under another policy, or with one more.
+struct WhatIf {
+  std::optional<PolicyView> policy;
+  std::optional<JobRequest> job;
+};
+
 /// What the owner of a token may do (control/access.h).
 enum class Role : std::uint8_t { viewer, user, admin };
 const char* to_string(Role role);

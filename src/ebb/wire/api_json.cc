@@ -175,6 +175,48 @@ std::string list_to_json(const std::vector<TokenView>& tokens) {
   return list("tokens", tokens);
 }
 
+namespace {
+
+Json object(const Outlook& outlook) {
+  Json jobs = Json::array();
+  for (const Outlook::Job& job : outlook.jobs) {
+    Json out{{"id", job.id}, {"name", job.name}};
+    if (job.start) out["start"] = ns(*job.start);
+    if (job.end) out["end"] = ns(*job.end);
+    jobs.push_back(std::move(out));
+  }
+  Json out{{"policy", outlook.policy}, {"jobs", std::move(jobs)}};
+  if (outlook.mean_wait) out["mean_wait"] = outlook.mean_wait->count();
+  if (outlook.mean_jct) out["mean_jct"] = outlook.mean_jct->count();
+  if (outlook.all_done) out["all_done"] = ns(*outlook.all_done);
+  return out;
+}
+
+Outlook outlook_from(const Json& in) {
+  Outlook outlook;
+  in.at("policy").get_to(outlook.policy);
+  for (const Json& job : in.at("jobs")) {
+    outlook.jobs.push_back(
+        {job.at("id").get<JobId>(), job.at("name").get<std::string>(), time_if(job, "start"), time_if(job, "end")});
+  }
+  if (in.contains("mean_wait")) outlook.mean_wait = Duration(in["mean_wait"].get<std::int64_t>());
+  if (in.contains("mean_jct")) outlook.mean_jct = Duration(in["mean_jct"].get<std::int64_t>());
+  outlook.all_done = time_if(in, "all_done");
+  return outlook;
+}
+
+}  // namespace
+
+std::string outlooks_to_json(const Outlook& as_is, const Outlook& changed) {
+  return text(Json{{"as_is", object(as_is)}, {"changed", object(changed)}});
+}
+
+Result<std::pair<Outlook, Outlook>> outlooks_from(std::string_view json) {
+  return read_json(json, [](const Json& in) -> Result<std::pair<Outlook, Outlook>> {
+    return std::pair{outlook_from(in.at("as_is")), outlook_from(in.at("changed"))};
+  });
+}
+
 std::string resize_to_json(std::int32_t workers) {
   return text(Json{{"workers", workers}});
 }

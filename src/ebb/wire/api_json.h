@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ebb/base/result.h"
@@ -26,6 +27,9 @@ std::string list_to_json(const std::vector<EventView>& events);
 std::string to_json(const TokenView& token);
 std::string list_to_json(const std::vector<TokenView>& tokens);
 std::string to_json(const PolicyView& policy);
+/// {"as_is":...,"changed":...}
+std::string outlooks_to_json(const Outlook& as_is, const Outlook& changed);
+Result<std::pair<Outlook, Outlook>> outlooks_from(std::string_view json);
 /// {"workers":k}: the body of a request for another size.
 std::string resize_to_json(std::int32_t workers);
 Result<std::int32_t> resize_from(std::string_view json);
