@@ -1,27 +1,19 @@
-# ebb_proto(target [GRPC] FILES proto/ebb/v1/x.proto ...): a library of the generated messages, and with GRPC of the
-# generated services; included as "ebb/v1/x.pb.h" and "ebb/v1/x.grpc.pb.h". Paths are relative to proto/.
+# ebb_proto(target FILES ebb/v1/x.proto ...): a library of the generated messages, included as "ebb/v1/x.pb.h". Paths are
+# relative to proto/.
 
 find_package(Protobuf REQUIRED)
 find_program(EBB_PROTOC protoc REQUIRED)
 
 function(ebb_proto target)
-  cmake_parse_arguments(ARG "GRPC" "" "FILES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
   set(generated ${PROJECT_BINARY_DIR}/generated/proto)
   file(MAKE_DIRECTORY ${generated})
-  if(ARG_GRPC)
-    find_program(EBB_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
-  endif()
   set(sources "")
   foreach(file ${ARG_FILES})
     string(REGEX REPLACE "\\.proto$" "" stem ${file})
     set(outputs ${generated}/${stem}.pb.cc ${generated}/${stem}.pb.h)
-    set(arguments --cpp_out=${generated})
-    if(ARG_GRPC)
-      list(APPEND outputs ${generated}/${stem}.grpc.pb.cc ${generated}/${stem}.grpc.pb.h)
-      list(APPEND arguments --grpc_out=${generated} --plugin=protoc-gen-grpc=${EBB_GRPC_PLUGIN})
-    endif()
     add_custom_command(OUTPUT ${outputs}
-      COMMAND ${EBB_PROTOC} -I ${PROJECT_SOURCE_DIR}/proto ${arguments} ${PROJECT_SOURCE_DIR}/proto/${file}
+      COMMAND ${EBB_PROTOC} -I ${PROJECT_SOURCE_DIR}/proto --cpp_out=${generated} ${PROJECT_SOURCE_DIR}/proto/${file}
       DEPENDS ${PROJECT_SOURCE_DIR}/proto/${file} VERBATIM)
     list(APPEND sources ${outputs})
   endforeach()
@@ -33,9 +25,4 @@ function(ebb_proto target)
   endif()
   target_include_directories(${target} SYSTEM PUBLIC ${generated})
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf)
-  if(ARG_GRPC)
-    find_package(PkgConfig REQUIRED)
-    pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
-    target_link_libraries(${target} PUBLIC PkgConfig::GRPC)
-  endif()
 endfunction()

@@ -95,6 +95,10 @@ class Client:
     def release(self, job: int) -> None:
         self._json("POST", f"/v1/jobs/{job}/release")
 
+    def resize(self, job: int, workers: int) -> None:
+        """Runs a job on another number of workers, of the range in its job file."""
+        self._json("POST", f"/v1/jobs/{job}/resize", json.dumps({"workers": workers}).encode())
+
     def wait(self, job: int, timeout_s: float | None = None) -> JobDetail:
         """Returns once the job has ended. Raises TimeoutError."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
@@ -150,6 +154,10 @@ class Client:
     def policy(self) -> Policy:
         policy = self._json("GET", "/v1/policy")
         return Policy(policy["name"], policy["options"])
+
+    def set_policy(self, name: str, options: Mapping[str, str] | None = None) -> None:
+        """Lets another policy decide from now on."""
+        self._json("PUT", "/v1/policy", json.dumps({"name": name, "options": dict(options or {})}).encode())
 
     def events(self, after: int = 0, follow: bool = False) -> Iterator[Event]:
         """Rows of the journal after number `after`; with `follow` also those to come, for ever: once connected, it

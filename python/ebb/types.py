@@ -119,6 +119,10 @@ class JobDetail(Job):
 
     request: dict[str, Any]
     workers: tuple[Worker, ...]
+    resizing: bool
+    """Its GPUs are being changed."""
+    progress: dict[str, Any] | None
+    """As its workers said lately: step, samples, loss and more (docs/reference/openapi.yaml)."""
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> JobDetail:
@@ -126,6 +130,8 @@ class JobDetail(Job):
             **vars(Job.from_json(value)),
             request=value["request"],
             workers=tuple(Worker.from_json(worker) for worker in value["workers"]),
+            resizing=value.get("resizing", False),
+            progress=value.get("progress"),
         )
 
 

@@ -97,7 +97,9 @@ struct WorkerClient::Impl {
         if (stopping) return welcome;
         if (welcome) collect(out, sent);
       }
-      if (!write_some(fd, out) || !exchange(fd, out, reader, welcome)) return welcome;
+      if (!write_some(fd, out)) return welcome;
+      if (welcome && out.empty() && figures_wait()) continue;
+      if (!exchange(fd, out, reader, welcome)) return welcome;
     }
   }
 
@@ -113,6 +115,11 @@ struct WorkerClient::Impl {
       if (*figure) out += frame(0, **figure);
       figure->reset();
     }
+  }
+
+  bool figures_wait() {
+    const std::lock_guard lock(mutex);
+    return latest_progress || latest_load;
   }
 
   static bool write_some(const Fd& fd, std::string& out) {
