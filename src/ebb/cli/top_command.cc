@@ -38,7 +38,8 @@ std::string bar(GpuCount held, GpuCount all) {
 /// What runs first, then what waits, each in order of submission.
 std::string job_table(std::vector<JobView> jobs, std::size_t rows) {
   const auto group = [](const JobView& job) { return job.started && job.status != JobStatus::backing_off ? 0 : 1; };
-  std::stable_sort(jobs.begin(), jobs.end(), [&](const JobView& a, const JobView& b) { return group(a) < group(b); });
+  std::sort(jobs.begin(), jobs.end(),
+            [&](const JobView& a, const JobView& b) { return std::pair(group(a), a.id) < std::pair(group(b), b.id); });
   std::vector<std::vector<std::string>> table{{"JOB", "NAME", "TENANT", "STATUS", "GPUS", "AGE", "RUN", "WHY"}};
   for (const JobView& job : jobs) {
     if (table.size() > rows) break;
