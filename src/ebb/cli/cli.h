@@ -24,7 +24,7 @@ struct UpOptions {
   std::string data_folder;
   std::uint16_t port = 0;  ///< 0 = any free one
   std::optional<std::int32_t> slots;
-  std::string policy;  ///< "" = backfill, or what the cluster has
+  std::string policy;            ///< "" = backfill, or what the cluster has
   std::vector<std::string> set;  ///< KEY=VALUE
   std::string log_format = "text";
   std::string log_level = "info";
