@@ -28,8 +28,8 @@ JobRequest elastic(Elasticity how, std::int32_t workers, std::int32_t max = 4) {
 /// A ledger on one node, the rows that it would journal, and what it asked for.
 class Cluster {
  public:
-  explicit Cluster(GpuCount slots = 4, const std::string& policy = "fifo")
-      : beginning_{0, sched::test_cluster(1, slots), policy, {}},
+  explicit Cluster(GpuCount slots = 4, const std::string& policy = "fifo", std::size_t nodes = 1)
+      : beginning_{0, sched::test_cluster(nodes, slots), policy, {}},
         ledger_(Ledger::begin(beginning_, policies::all()).value()) {}
 
   void hear(const Input& input) {
@@ -126,7 +126,12 @@ class Cluster {
 
   const JobEntry& job(JobId id) const { return ledger_.jobs()[id]; }
   const sched::JobState& core(JobId id) const { return ledger_.scheduler().state().job(id); }
-  GpuCount held() const { return ledger_.scheduler().state().capacity().held(0); }
+  GpuCount held() const {
+    const sched::Capacity& capacity = ledger_.scheduler().state().capacity();
+    GpuCount held = 0;
+    for (NodeId node = 0; node < capacity.spec().nodes.size(); ++node) held += capacity.held(node);
+    return held;
+  }
   Ledger& ledger() { return ledger_; }
   Time now() const { return now_; }
   std::vector<WorkerId> workers(JobId id) const {
@@ -443,6 +448,32 @@ TEST(Resize, WhatIsNoSizeIsRefused) {
   EXPECT_EQ(cluster.ledger().check_resize(id, 3).error().code, ErrorCode::failed_precondition);
 }
 
+TEST(Contract, AFailureAmongThoseThatStayWhileOthersLeave) {
+  // On two nodes, so that who leaves is not the last.
+  Cluster cluster(2, "fifo", 2);
+  const JobId id = cluster.running(4);
+  const std::string& first_node = cluster.told.at("j0-1-0").members[0].node;
+  EXPECT_NE(first_node, cluster.told.at("j0-1-0").members[3].node);
+  cluster.tell(ResizeRequested{id, 1});
+  cluster.exit("j0-1-0", WorkerExit::Cause::exited, 7);
+  cluster.exit("j0-1-1");
+  cluster.exit_stopped({"j0-1-3", "j0-1-2"});
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::failed);
+  EXPECT_EQ(cluster.job(id).exit_code, 7);
+  EXPECT_EQ(cluster.held(), 0);
+  cluster.replay();
+}
+
+TEST(Resize, OfAJobThatEndsInTheSameTurn) {
+  Cluster cluster;
+  const JobId id = cluster.running(1);
+  ASSERT_TRUE(cluster.ledger().check_resize(id, 2).has_value());
+  cluster.hear(WorkerSaid{{"j0-1-0", 100, WorkerExit{}}});
+  cluster.tell(ResizeRequested{id, 2});
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::completed);
+  cluster.replay();
+}
+
 // Jobs of all kinds under random requests, answers, failures and clocks: the core refuses nothing, invariants hold,
 // another ledger decides the same, and at the end nothing is left.
 RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
@@ -450,8 +481,14 @@ RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
     return *rc::gen::element<std::string>("fifo", "backfill", "srtf", "srsf", "tiresias", "drf", "afs", "optimus",
                                           "lyra", "deepboot", "pollux");
   };
-  Cluster cluster(6, any_policy());
+  Cluster cluster(3, any_policy(), 2);
   const auto pick = [](std::size_t n) { return *rc::gen::inRange<std::size_t>(0, n); };
+  // As the controller does: what comes in one turn is checked against the state before it, and folded together.
+  std::vector<Input> turn;
+  const auto flush = [&] {
+    for (const Input& input : std::exchange(turn, {})) cluster.hear(input);
+    cluster.step();
+  };
   const std::size_t length = pick(120);
   for (std::size_t k = 0; k < length; ++k) {
     const std::size_t jobs = cluster.ledger().jobs().size();
@@ -461,44 +498,54 @@ RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
       auto job = elastic(*rc::gen::element(Elasticity::none, Elasticity::restart, Elasticity::contract),
                          *rc::gen::inRange(1, 4), *rc::gen::inRange(4, 7));
       job.max_retries = *rc::gen::inRange(0, 2);
+      flush();
       cluster.submit(job);
     } else if (what < 5) {
       const auto id = static_cast<JobId>(pick(jobs));
       const auto workers = *rc::gen::inRange(1, 5);
-      if (cluster.ledger().check_resize(id, workers)) cluster.tell(ResizeRequested{id, workers});
+      if (cluster.ledger().check_resize(id, workers)) turn.emplace_back(ResizeRequested{id, workers});
     } else if (what == 5) {
       const auto id = static_cast<JobId>(pick(jobs));
-      if (cluster.job(id).outcome == Outcome::none && pick(4) == 0) cluster.tell(CancelRequested{id});
+      if (cluster.job(id).outcome == Outcome::none && pick(4) == 0) turn.emplace_back(CancelRequested{id});
     } else if (what == 6 && pick(2) == 0) {
       PolicySet set{any_policy(), {}};
       if (set.policy == "tiresias" && pick(2) == 0) set.options = {{"variant", "pollux"}};
-      if (cluster.ledger().check_policy(set)) cluster.tell(set);
+      if (cluster.ledger().check_policy(set)) turn.emplace_back(set);
       cluster.plans.clear();
     } else if (what == 7 && !cluster.plans.empty()) {
-      cluster.tell(PlanAnswered{cluster.plans.back().first, cluster.plans.back().second});
+      turn.emplace_back(PlanAnswered{cluster.plans.back().first, cluster.plans.back().second});
       cluster.plans.pop_back();
     } else if (what == 6) {
+      flush();
       cluster.pass(*rc::gen::element<Duration>(seconds(1), seconds(10), minutes(10)));
     } else if (!live.empty()) {
       const WorkerId worker = live[pick(live.size())];
+      const auto report = [&](wire::Report said) { turn.emplace_back(WorkerReported{{worker, 0, std::move(said)}}); };
       if (what < 11) {
-        cluster.run({worker});
+        turn.emplace_back(WorkerSaid{{worker, 100, {}}});
       } else if (what < 13) {
-        cluster.ready({worker});
+        report(wire::Ready{});
       } else if (what < 16) {
-        if (cluster.ledger().target_of(worker, cluster.now())) cluster.switched(worker);
+        if (const auto target = cluster.ledger().target_of(worker, cluster.now())) {
+          wire::Switched switched{target->revision, target->revision, {}};
+          for (const auto& member : target->members) switched.members.push_back(member.worker);
+          report(std::move(switched));
+        }
       } else if (what == 16) {
-        cluster.report(worker, wire::Refused{*rc::gen::inRange<std::uint64_t>(0, 4), "no"});
+        report(wire::Refused{*rc::gen::inRange<std::uint64_t>(0, 4), "no"});
       } else if (what == 17) {
-        cluster.report(worker, wire::Drained{live[pick(live.size())]});
+        report(wire::Drained{live[pick(live.size())]});
       } else {
         const auto cause = *rc::gen::element(WorkerExit::Cause::exited, WorkerExit::Cause::stopped,
                                              WorkerExit::Cause::signalled, WorkerExit::Cause::lost);
-        cluster.exit(worker, cause, cause == WorkerExit::Cause::exited ? static_cast<int>(pick(2)) : 9);
+        turn.emplace_back(WorkerSaid{
+            {worker, 100, WorkerExit{cause, cause == WorkerExit::Cause::exited ? static_cast<int>(pick(2)) : 9, ""}}});
       }
     }
+    if (pick(3) != 0) flush();
     if (testing::Test::HasFatalFailure()) RC_FAIL("a step failed");
   }
+  flush();
   for (JobId id = 0; id < cluster.ledger().jobs().size(); ++id) {
     if (cluster.job(id).outcome == Outcome::none) cluster.tell(CancelRequested{id});
   }

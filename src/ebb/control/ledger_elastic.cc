@@ -61,6 +61,8 @@ Result<void> Ledger::check_resize(JobId id, std::int32_t workers) const {
 }
 
 void Ledger::resize_asked(const ResizeRequested& input) {
+  // What was folded since it was accepted may have changed the job.
+  if (!check_resize(input.job, input.workers)) return;
   JobEntry& job = jobs_[input.job];
   auto request = std::make_shared<JobRequest>(*job.request);
   request->workers = input.workers;
@@ -232,7 +234,9 @@ void Ledger::shrunk(JobId id, Time at) {
 // A worker that is no member of the target is gone: when it was the last one, so are the GPUs.
 void Ledger::leaver_gone(JobId id, const WorkerId& gone, Time at) {
   JobEntry& job = jobs_[id];
-  std::erase_if(job.workers, [&](const WorkerEntry& worker) { return worker.placed.worker == gone; });
+  const std::size_t rank = rank_of(id, gone).value();
+  job.workers.erase(job.workers.begin() + static_cast<std::ptrdiff_t>(rank));
+  if (job.first_failure && *job.first_failure > rank) --*job.first_failure;
   const bool more = std::any_of(job.workers.begin(), job.workers.end(), [](const auto& each) { return each.leaves; });
   if (more || !job.changing) return;
   shrunk(id, at);
