@@ -506,7 +506,14 @@ RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
       if (cluster.ledger().check_resize(id, workers)) turn.emplace_back(ResizeRequested{id, workers});
     } else if (what == 5) {
       const auto id = static_cast<JobId>(pick(jobs));
-      if (cluster.job(id).outcome == Outcome::none && pick(4) == 0) turn.emplace_back(CancelRequested{id});
+      const std::size_t which = pick(5);
+      const JobEntry& entry = cluster.job(id);
+      if (entry.outcome == Outcome::none && which == 0) turn.emplace_back(CancelRequested{id});
+      if (entry.outcome == Outcome::none && entry.place != JobEntry::Place::placed && which == 1) {
+        turn.emplace_back(HoldRequested{id});
+      }
+      if (entry.user_held && which == 2) turn.emplace_back(ReleaseRequested{id});
+      if (which > 2) turn.emplace_back(DrainRequested{static_cast<NodeId>(pick(2)), pick(3) == 0});
     } else if (what == 6 && pick(2) == 0) {
       PolicySet set{any_policy(), {}};
       if (set.policy == "tiresias" && pick(2) == 0) set.options = {{"variant", "pollux"}};
