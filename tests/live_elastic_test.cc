@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "ebb/control/ledger.h"
-#include "live_fixture.h"
+#include "live_ledger_cluster.h"
 
 namespace ebb::control {
 namespace {
@@ -17,160 +17,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
+using Cluster = LedgerCluster;
+
 JobRequest elastic(Elasticity how, std::int32_t workers, std::int32_t max = 4) {
-  JobRequest job = test_request(workers);
-  job.min_workers = 1;
-  job.max_workers = max;
-  job.elasticity = how;
-  return job;
+  return elastic_request(how, workers, max);
 }
-
-/// A ledger on one node, the rows that it would journal, and what it asked for.
-class Cluster {
- public:
-  explicit Cluster(GpuCount slots = 4, const std::string& policy = "fifo", std::size_t nodes = 1)
-      : beginning_{0, sched::test_cluster(nodes, slots), policy, {}},
-        ledger_(Ledger::begin(beginning_, policies::all()).value()) {}
-
-  void hear(const Input& input) {
-    ledger_.apply(now_, input);
-    rows_.push_back(encode(now_, input));
-    durable_ = rows_.size();
-  }
-  /// Another controller goes on from the journal; `all`: also from what was written without need.
-  void crash(bool all) {
-    if (!all) rows_.resize(durable_);
-    std::optional<Ledger> again = replay();
-    ASSERT_TRUE(again.has_value());
-    ledger_ = std::move(*again);
-    step();
-  }
-  // Until nothing more follows.
-  void step() {
-    do {
-      Consequences out;
-      const auto stepped = ledger_.step(now_, out);
-      ASSERT_TRUE(stepped.has_value()) << stepped.error().message;
-      // Rows on which nobody acts may not be on disk when the controller dies.
-      durable_ = out.actions.empty() ? std::min(durable_, rows_.size()) : rows_.size() + out.rows.size();
-      rows_.insert(rows_.end(), out.rows.begin(), out.rows.end());
-      for (const Action& action : out.actions) {
-        if (const auto* start = std::get_if<StartWorker>(&action)) started.push_back(start->spec.id);
-        if (const auto* stop = std::get_if<StopWorker>(&action)) stopped.push_back(stop->worker);
-        if (const auto* plan = std::get_if<RunPlan>(&action)) {
-          plans.emplace_back(plan->plan, ledger_.scheduler().policy().plan(plan->input));
-        }
-        if (const auto* tell = std::get_if<TellWorker>(&action)) {
-          told[tell->worker] = std::get<wire::TargetOrder>(tell->order);
-        }
-      }
-    } while (ledger_.wants_step());
-    const auto holds = sched::check_invariants(ledger_.scheduler().state());
-    ASSERT_TRUE(holds.has_value()) << holds.error().message;
-  }
-  void tell(const Input& input) {
-    hear(input);
-    step();
-  }
-
-  JobId submit(const JobRequest& job) {
-    const auto id = static_cast<JobId>(ledger_.jobs().size());
-    tell(JobAccepted{id, job, ""});
-    return id;
-  }
-  void run(const std::vector<WorkerId>& workers) {
-    for (const WorkerId& worker : workers) tell(WorkerSaid{{worker, 100, {}}});
-  }
-  void exit(const WorkerId& worker, WorkerExit::Cause cause = WorkerExit::Cause::exited, int code = 0) {
-    tell(WorkerSaid{{worker, 100, WorkerExit{cause, code, ""}}});
-  }
-  void exit_stopped(const std::vector<WorkerId>& workers) {
-    for (const WorkerId& worker : workers) exit(worker, WorkerExit::Cause::stopped);
-  }
-  void report(const WorkerId& worker, wire::Report what) { tell(WorkerReported{{worker, 0, std::move(what)}}); }
-  void ready(const std::vector<WorkerId>& workers) {
-    for (const WorkerId& worker : workers) report(worker, wire::Ready{});
-  }
-  void switched(const WorkerId& worker) {
-    const wire::TargetOrder target = *ledger_.target_of(worker, now_);
-    wire::Switched said{target.revision, target.revision, {}};
-    for (const auto& member : target.members) said.members.push_back(member.worker);
-    report(worker, said);
-  }
-  /// A contract job that runs on its first workers.
-  JobId running(std::int32_t workers, std::int32_t max = 4) {
-    const JobId id = submit(elastic(Elasticity::contract, workers, max));
-    const std::vector<WorkerId> first = std::exchange(started, {});
-    run(first);
-    ready(first);
-    switched(first.front());
-    return id;
-  }
-  void pass(Duration time) {
-    now_ += time;
-    for (const auto& [job, revision] : ledger_.due_targets(now_)) hear(TargetTimedOut{job, revision});
-    for (const JobId job : ledger_.due_retries(now_)) hear(RetryDue{job});
-    step();
-  }
-
-  /// Another ledger that is given the same rows decides the same.
-  std::optional<Ledger> replay() const {
-    std::optional<Ledger> replayed;
-    replay_into(replayed);
-    return replayed;
-  }
-
-  void replay_into(std::optional<Ledger>& replayed) const {
-    Ledger again = Ledger::begin(beginning_, policies::all()).value();
-    std::deque<std::string> expected;
-    for (const std::string& row : rows_) {
-      const Time at = time_of(row).value();
-      if (!expected.empty()) {
-        ASSERT_EQ(expected.front(), row);
-        expected.pop_front();
-      } else if (is_input(row)) {
-        again.apply(at, decode_input(row).value());
-      } else {
-        Consequences out;
-        ASSERT_TRUE(again.step(at, out).has_value());
-        expected.assign(out.rows.begin(), out.rows.end());
-        ASSERT_FALSE(expected.empty());
-        ASSERT_EQ(expected.front(), row);
-        expected.pop_front();
-      }
-    }
-    ASSERT_TRUE(expected.empty()) << "the journal ends in the middle of a step";
-    replayed.emplace(std::move(again));
-  }
-
-  const JobEntry& job(JobId id) const { return ledger_.jobs()[id]; }
-  const sched::JobState& core(JobId id) const { return ledger_.scheduler().state().job(id); }
-  GpuCount held() const {
-    const sched::Capacity& capacity = ledger_.scheduler().state().capacity();
-    GpuCount held = 0;
-    for (NodeId node = 0; node < capacity.spec().nodes.size(); ++node) held += capacity.held(node);
-    return held;
-  }
-  Ledger& ledger() { return ledger_; }
-  Time now() const { return now_; }
-  std::vector<WorkerId> workers(JobId id) const {
-    std::vector<WorkerId> ids;
-    for (const WorkerEntry& worker : job(id).workers) ids.push_back(worker.placed.worker);
-    return ids;
-  }
-
-  std::vector<WorkerId> started;
-  std::vector<WorkerId> stopped;
-  std::map<WorkerId, wire::TargetOrder> told;
-  std::vector<std::pair<std::uint64_t, std::string>> plans;  ///< answers that were not told
-
- private:
-  Beginning beginning_;
-  Ledger ledger_;
-  Time now_{};
-  std::vector<std::string> rows_;
-  std::size_t durable_ = 0;  // so many of them are on disk for sure
-};
 
 TEST(Contract, WorkersAreToldAtTheStart) {
   Cluster cluster;
