@@ -2,166 +2,23 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <future>
-#include <mutex>
 #include <set>
 
 #include "ebb/base/log.h"
-#include "ebb/control/clock.h"
-#include "ebb/control/fork.h"
-#include "ebb/control/ledger.h"
-#include "ebb/control/planner.h"
-#include "ebb/control/recovery.h"
-#include "ebb/control/views.h"
-#include "ebb/sched/forecast.h"
+#include "ebb/control/controller_impl.h"
 
 namespace ebb::control {
 namespace {
 
 // How long a journal that cannot be written is left alone before it is tried again.
 constexpr auto kRetryWrite = std::chrono::milliseconds(200);
-// How old a forecast may be that is shown, and one that is only compared with what happens.
-constexpr auto kForecastAge = std::chrono::seconds(5);
-constexpr auto kScrapedForecastAge = std::chrono::seconds(30);
 // How often a job's progress is journalled.
 constexpr auto kProgressEvery = std::chrono::seconds(5);
 // How long rows on which nobody acts may wait for the next turn, to be in one append with its inputs. A submission that
 // follows another then waits for one write to the disk, not for two.
 constexpr auto kLinger = std::chrono::milliseconds(5);
-constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;
 
-class LiveController final : public Controller {
- public:
-  LiveController(Store store, Recovered recovered)
-      : store_(std::move(store)),
-        ledger_(std::move(recovered.ledger)),
-        clock_(ledger_.beginning().epoch, recovered.last),
-        planner_([this](PlanAnswer answer) {
-          const std::lock_guard lock(mutex_);
-          inbox_.plans.push_back(std::move(answer));
-          work_.notify_all();
-        }) {
-    ledger_.take_reclaims();  // of former controllers
-    ledger_.take_started();
-    for (const auto& [plan, input] : ledger_.open_plans()) actions_.emplace_back(RunPlan{plan, input});
-  }
-
-  Result<void> run(backend::Backend& backend) override;
-  void stop() override;
-  void on_status(WorkerStatus status) override;
-  void on_report(wire::WorkerReport report) override;
-
-  Result<std::vector<JobId>> submit(const JobRequest& request, const std::string& key) override;
-  Result<void> cancel(JobId job) override { return ask(job, &check_active, CancelRequested{job}); }
-  Result<void> hold(JobId job) override { return ask(job, &check_holdable, HoldRequested{job}); }
-  Result<void> release(JobId job) override { return ask(job, &check_held, ReleaseRequested{job}); }
-  Result<void> resize(JobId job, std::int32_t workers) override;
-  Result<void> drain(const std::string& node, bool on) override;
-
-  Result<std::vector<wire::JobView>> jobs(const JobFilter& filter) override;
-  Result<wire::JobDetail> job(JobId job) override;
-  Result<wire::Explanation> explain(JobId job) override;
-  Result<std::pair<wire::Outlook, wire::Outlook>> what_if(const wire::WhatIf& question) override;
-  Result<std::vector<wire::NodeView>> nodes() override;
-  Result<wire::PolicyView> policy() override;
-  Result<void> set_policy(const wire::PolicyView& policy) override;
-  Result<std::vector<wire::EventView>> events(std::uint64_t after, std::size_t limit,
-                                              std::chrono::milliseconds wait) override;
-  Result<LogChunk> log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
-                       std::size_t max_bytes) override;
-  Result<void> ready() override;
-
-  void watch(std::function<void()> journalled) override { watcher_ = std::move(journalled); }
-  Result<void> keep(const std::string& key, const std::string& value) override;
-  Result<std::string> kept(const std::string& key) override;
-  Metrics& metrics() override { return metrics_; }
-  std::string metrics_text() override;
-
- private:
-  /// At most so old; nullptr if there can be none.
-  std::shared_ptr<const sched::Forecast> fresh_forecast(Duration age);
-
-  using Answer = Result<std::vector<JobId>>;
-  /// Made into an input by the loop, which alone knows the state that it meets.
-  struct Request {
-    std::function<Result<Input>(const Ledger& ledger, JobId next)> make;
-    std::promise<Answer> answer;
-  };
-  /// What a turn of the loop journals, and whom it answers.
-  struct Turn {
-    std::vector<Input> inputs;
-    std::vector<std::pair<std::promise<Answer>, Answer>> answers;
-    std::deque<WorkerStatus> statuses;
-    std::deque<wire::WorkerReport> reports;
-    std::deque<PlanAnswer> plans;
-  };
-  /// What came in since the last turn.
-  struct Inbox {
-    std::deque<Request> requests;
-    std::deque<WorkerStatus> statuses;
-    std::deque<wire::WorkerReport> reports;
-    std::deque<PlanAnswer> plans;
-    bool empty() const { return requests.empty() && statuses.empty() && reports.empty() && plans.empty(); }
-  };
-
-  /// Progress comes often, and is journalled now and then.
-  struct LateProgress {
-    std::optional<wire::WorkerReport> report;  ///< the latest, not journalled yet
-    Time journalled{};                         ///< when one was the last time
-  };
-
-  static Result<void> check_active(const JobEntry& job, JobId id);
-  static Result<void> check_holdable(const JobEntry& job, JobId id);
-  static Result<void> check_held(const JobEntry& job, JobId id);
-
-  Answer post(std::function<Result<Input>(const Ledger&, JobId)> make);
-  Result<void> ask(JobId job, Result<void> (*check)(const JobEntry&, JobId), Input input);
-  Result<void> require(JobId job) const;
-
-  void reconcile(backend::Backend& backend);
-  std::optional<Time> next_wake() const;
-  bool wait_for_work(std::unique_lock<std::mutex>& lock);
-  Turn collect(Inbox inbox, Time now);
-  void collect_statuses(std::deque<WorkerStatus> statuses, Turn& turn);
-  void collect_reports(std::deque<wire::WorkerReport> reports, Time now, Turn& turn);
-  void put_back(std::deque<WorkerStatus> statuses, std::deque<wire::WorkerReport> reports,
-                std::deque<PlanAnswer> plans);
-  void accept(Turn turn, Time now);
-  Result<void> step(Time now);
-  Result<void> append(std::vector<std::string> rows);
-  bool write_consequences();
-  void act(backend::Backend& backend);
-
-  // Guarded by mutex_: what other threads leave for the loop.
-  std::mutex mutex_;
-  std::condition_variable work_;
-  Inbox inbox_;
-  std::atomic<bool> stopping_ = false;  // written under mutex_
-
-  // Guarded by state_mutex_: written by the loop, read by all.
-  mutable std::mutex state_mutex_;
-  std::condition_variable journalled_;
-  Store store_;
-  Ledger ledger_;
-  Clock clock_;
-  Consequences unwritten_;  // of the last step; nothing else happens before they are journalled
-  std::vector<Action> actions_;
-  std::map<JobId, LateProgress> progress_;  // of live jobs
-  std::optional<Error> write_error_;
-  backend::Backend* backend_ = nullptr;
-
-  std::unordered_map<JobId, Time> predicted_;  // starts of waiting jobs, as first forecast
-  std::shared_ptr<const sched::Forecast> forecast_;
-  std::uint64_t forecast_reign_ = 0;
-  std::mutex forecast_mutex_;  // one at a time makes a forecast; taken before state_mutex_
-
-  Metrics metrics_;
-  std::function<void()> watcher_;
-  Planner planner_;  // the last one: its thread uses the inbox
-};
+}  // namespace
 
 Result<void> LiveController::run(backend::Backend& backend) {
   {
@@ -554,84 +411,6 @@ Result<void> LiveController::drain(const std::string& node, bool on) {
   return {};
 }
 
-Result<void> LiveController::require(JobId job) const {
-  if (job < ledger_.jobs().size()) return {};
-  return fail(ErrorCode::not_found, "there is no job {}", job);
-}
-
-Result<std::vector<wire::JobView>> LiveController::jobs(const JobFilter& filter) {
-  const std::lock_guard state(state_mutex_);
-  return view_jobs(ledger_, filter, clock_.now());
-}
-
-Result<wire::JobDetail> LiveController::job(JobId job) {
-  const std::lock_guard state(state_mutex_);
-  EBB_RETURN_IF_ERROR(require(job));
-  return view_detail(ledger_, job, clock_.now());
-}
-
-Result<wire::Explanation> LiveController::explain(JobId job) {
-  std::unique_lock state(state_mutex_);
-  EBB_RETURN_IF_ERROR(require(job));
-  wire::Explanation explanation = view_explanation(ledger_, job, clock_.now());
-  const std::int64_t epoch = ledger_.beginning().epoch;
-  state.unlock();
-  if (explanation.position) {
-    if (const auto forecast = fresh_forecast(kForecastAge)) add_forecast(explanation, *forecast, epoch);
-  }
-  return explanation;
-}
-
-Result<std::pair<wire::Outlook, wire::Outlook>> LiveController::what_if(const wire::WhatIf& question) {
-  std::optional<Fork> as_is;
-  {
-    const std::lock_guard state(state_mutex_);
-    if (question.job) EBB_RETURN_IF_ERROR(ledger_.check(*question.job));
-    as_is.emplace(fork_of(ledger_, clock_.now()));
-  }
-  Fork changed = *as_is;
-  if (question.job) EBB_RETURN_IF_ERROR(changed.submit(*question.job));
-  if (question.policy) EBB_RETURN_IF_ERROR(changed.set_policy(*question.policy));
-  EBB_ASSIGN_OR_RETURN(wire::Outlook before, as_is->outlook());
-  EBB_ASSIGN_OR_RETURN(wire::Outlook after, changed.outlook());
-  return std::pair{std::move(before), std::move(after)};
-}
-
-// Made outside of the state's mutex: only the copy of the scheduler holds others up.
-std::shared_ptr<const sched::Forecast> LiveController::fresh_forecast(Duration age) {
-  const std::lock_guard one(forecast_mutex_);
-  std::optional<sched::Scheduler> fork;
-  Time now{};
-  {
-    const std::lock_guard state(state_mutex_);
-    now = clock_.now();
-    if (forecast_ && forecast_reign_ == ledger_.reign() && now - forecast_->made < age) return forecast_;
-    forecast_reign_ = ledger_.reign();
-    fork.emplace(ledger_.scheduler());
-  }
-  auto made = sched::forecast(std::move(*fork), now);
-  if (!made) {
-    ebb::log(LogLevel::warning, "no forecast", {{"error", made.error().message}});
-    return nullptr;
-  }
-  auto forecast = std::make_shared<const sched::Forecast>(std::move(*made));
-  const std::lock_guard state(state_mutex_);
-  // The first forecast of each job is compared with what happens.
-  for (const auto& [job, start] : forecast->starts) predicted_.try_emplace(job, start);
-  forecast_ = forecast;
-  return forecast;
-}
-
-Result<std::vector<wire::NodeView>> LiveController::nodes() {
-  const std::lock_guard state(state_mutex_);
-  return view_nodes(ledger_);
-}
-
-Result<wire::PolicyView> LiveController::policy() {
-  const std::lock_guard state(state_mutex_);
-  return wire::PolicyView{ledger_.policy().policy, ledger_.policy().options};
-}
-
 Result<void> LiveController::set_policy(const wire::PolicyView& policy) {
   auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
     PolicySet set{policy.name, policy.options};
@@ -642,68 +421,6 @@ Result<void> LiveController::set_policy(const wire::PolicyView& policy) {
   ebb::log(LogLevel::info, "policy set", {{"policy", policy.name}});
   return {};
 }
-
-Result<std::vector<wire::EventView>> LiveController::events(std::uint64_t after, std::size_t limit,
-                                                            std::chrono::milliseconds wait) {
-  std::unique_lock state(state_mutex_);
-  journalled_.wait_for(state, wait, [&] { return store_.last_seq() > after || stopping_; });
-  std::vector<wire::EventView> views;
-  EBB_RETURN_IF_ERROR(store_.read(after, limit, [&](const Row& row) -> Result<void> {
-    views.push_back({row.seq, row.json});
-    return {};
-  }));
-  return views;
-}
-
-Result<LogChunk> LiveController::log(JobId job, std::int32_t rank, const std::string& stream, std::uint64_t offset,
-                                     std::size_t max_bytes) {
-  WorkerId worker;
-  backend::Backend* backend = nullptr;
-  {
-    const std::lock_guard state(state_mutex_);
-    EBB_RETURN_IF_ERROR(require(job));
-    const JobEntry& entry = ledger_.jobs()[job];
-    if (entry.workers.empty()) return fail(ErrorCode::not_found, "job {} has not started yet", job);
-    if (rank < 0 || std::cmp_greater_equal(rank, entry.workers.size())) {
-      return fail(ErrorCode::not_found, "job {} has no worker {}; its workers are 0 to {}", job, rank,
-                  entry.workers.size() - 1);
-    }
-    worker = entry.workers[static_cast<std::size_t>(rank)].placed.worker;
-    backend = backend_;
-  }
-  if (backend == nullptr) return fail(ErrorCode::unavailable, "the controller is starting");
-  return backend->read_log(worker, stream, offset, std::min(max_bytes, kMaxLogBytes));
-}
-
-Result<void> LiveController::ready() {
-  const std::lock_guard state(state_mutex_);
-  if (write_error_) return tl::unexpected(*write_error_);
-  return {};
-}
-
-Result<void> LiveController::keep(const std::string& key, const std::string& value) {
-  const std::lock_guard state(state_mutex_);
-  return store_.set(key, value);
-}
-
-Result<std::string> LiveController::kept(const std::string& key) {
-  const std::lock_guard state(state_mutex_);
-  return store_.get(key);
-}
-
-std::string LiveController::metrics_text() {
-  fresh_forecast(kScrapedForecastAge);
-  ClusterGauges gauges;
-  {
-    const std::lock_guard state(state_mutex_);
-    gauges = view_gauges(ledger_, clock_.now());
-    gauges.journal_rows = static_cast<double>(store_.last_seq());
-    gauges.journal_writable = !write_error_;
-  }
-  return metrics_.text(gauges);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Controller>> Controller::open(Store store, const ClusterSettings& settings,
                                                      const sched::Registry& registry) {
