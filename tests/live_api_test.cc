@@ -185,6 +185,23 @@ TEST_F(ApiTest, AStreamGoesOnAfterTheIdThatWasSeenLast) {
   EXPECT_TRUE(got.starts_with(fmt::format("id: {}\n", last + 1))) << got;
 }
 
+TEST_F(ApiTest, AStreamWithoutAnEndDoesNotKeepTheServer) {
+  HttpStream endless;
+  endless.next = [] { return std::optional<std::string>("more\n"); };
+  auto server = HttpServer::start("127.0.0.1", 0, limits(), [&](const HttpRequest&) {
+                  return HttpResponse{200, "", "text/event-stream", {}, endless};
+                }).value();
+  wire::HttpClient client("127.0.0.1", server->port());
+  std::thread stops;
+  std::size_t got = 0;
+  const auto status = client.follow("/", {}, kTimeout, [&](std::string_view) {
+    if (got++ == 0) stops = std::thread([&] { server.reset(); });
+    return true;
+  });
+  stops.join();
+  EXPECT_GT(got, 0u);
+}
+
 TEST_F(ApiTest, TooManyStreamsAreRefused) {
   std::size_t open = 0;
   const std::function<void()> one_more = [&] {

@@ -64,6 +64,7 @@ struct HttpServer::Impl {
   std::atomic<std::size_t> sessions = 0;  // outlives `io`, whose handlers hold sessions
   std::atomic<std::size_t> streams = 0;
   std::atomic<std::uint64_t> news = 0;  // counts wake()
+  std::atomic<bool> stopping = false;   // streams end, however much they have to say
   std::atomic<bool> waking = false;     // a call of wake_streams() is on its way
   asio::io_context io;
   Tcp::acceptor acceptor;
@@ -182,7 +183,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void take_part(std::optional<std::string> part) {
-    if (!part) {
+    if (!part || server_.stopping) {
       stream_.expires_after(server_.limits.transfer);
       return asio::async_write(stream_, http::make_chunk_last(),
                                [self = shared_from_this()](beast::error_code, std::size_t) {});
@@ -255,6 +256,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address
 }
 
 HttpServer::~HttpServer() {
+  impl_->stopping = true;
   impl_->pool.join();
   impl_->io.stop();
   impl_->thread.join();
