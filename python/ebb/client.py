@@ -43,7 +43,7 @@ class Client:
             where = json.loads((folder / "api.json").read_text())
             secret = (folder / "token").read_text().strip()
         except OSError as error:
-            raise EbbError("unavailable", f"no cluster was started with the data folder {folder}: {error}") from error
+            raise EbbError("unavailable", f"no cluster runs with the data folder {folder}: {error}") from error
         return cls(f"http://{where['address']}:{where['port']}", secret)
 
     # --- jobs

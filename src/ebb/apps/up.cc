@@ -175,6 +175,8 @@ Result<void> run_cluster(const cli::UpOptions& options, const cli::Streams& stre
     const std::lock_guard lock(running_mutex);
     running = nullptr;
   }
+  std::error_code ignored;
+  std::filesystem::remove(folder / "api.json", ignored);  // nobody answers there any more
   server.reset();
   agent.reset();
   return result;

@@ -63,7 +63,7 @@ Result<ApiClient> ApiClient::connect(const std::string& data_folder) {
   }
   const std::filesystem::path folder = data_folder.empty() ? default_data_folder() : std::filesystem::path(data_folder);
   const auto none = [&](const Error& error) {
-    return fail(ErrorCode::unavailable, "no cluster was started with the data folder {} (`ebb up` starts one): {}",
+    return fail(ErrorCode::unavailable, "no cluster runs with the data folder {} (`ebb up` starts one): {}",
                 folder.string(), error.message);
   };
   const auto where = read_file(folder / "api.json");

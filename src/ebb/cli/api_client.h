@@ -29,7 +29,7 @@ void add_data_flag(CLI::App& command, std::string& folder);
 class ApiClient {
  public:
   /// $EBB_API (http://ADDRESS:PORT) and $EBB_TOKEN, if both are set and no data folder is given; else reads api.json
-  /// and token of the data folder ("" = the default one). Errors: unavailable, saying that no cluster was started
+  /// and token of the data folder ("" = the default one). Errors: unavailable, saying that no cluster runs
   /// there; invalid_argument for an $EBB_API that is no address.
   static Result<ApiClient> connect(const std::string& data_folder);
 
