@@ -166,6 +166,40 @@ TEST(Contract, LateAndRepeatedAnswersChangeNothing) {
   EXPECT_TRUE(cluster.replay());
 }
 
+// A restart that a resize ended in is a start like any other: it cannot go on for ever.
+TEST(Contract, ARestartThatIsNotAnsweredIsAFailure) {
+  Cluster cluster;
+  const JobId id = cluster.running(2);
+  cluster.tell(ResizeRequested{id, 1});
+  cluster.report("j0-1-0", wire::Refused{2, "no"});
+  cluster.started.clear();
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  ASSERT_THAT(cluster.started, ElementsAre("j0-2-0"));
+  cluster.run(cluster.started);
+  cluster.report("j0-2-0", wire::Refused{1, "never"});
+  cluster.exit_stopped(std::exchange(cluster.stopped, {}));
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::failed);
+  EXPECT_EQ(cluster.job(id).why, "target 1 was refused: never");
+  EXPECT_EQ(cluster.held(), 0);
+  EXPECT_TRUE(cluster.replay());
+}
+
+TEST(Contract, WhoHasEndedWellNeedNotLeave) {
+  Cluster cluster;
+  const JobId id = cluster.running(3);
+  cluster.exit("j0-1-2");
+  cluster.exit("j0-1-1");
+  cluster.tell(ResizeRequested{id, 2});
+  EXPECT_EQ(cluster.held(), 2) << "the GPU of one of them is free at once";
+  EXPECT_THAT(cluster.told.at("j0-1-0").members, testing::SizeIs(1));
+  cluster.switched("j0-1-0");
+  EXPECT_EQ(cluster.core(id).phase, sched::JobPhase::running);
+  cluster.exit("j0-1-0");
+  EXPECT_EQ(cluster.job(id).outcome, Outcome::completed);
+  EXPECT_EQ(cluster.held(), 0);
+  EXPECT_TRUE(cluster.replay());
+}
+
 TEST(Contract, AStartThatIsNotAnsweredIsAFailure) {
   Cluster cluster;
   JobRequest job = elastic(Elasticity::contract, 2);

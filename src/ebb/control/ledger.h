@@ -59,6 +59,7 @@ struct WorkerEntry {
 /// What the workers of a contract job were told last, in this incarnation.
 struct TargetEntry {
   std::uint64_t revision = 0;  ///< 0: nothing yet
+  std::vector<WorkerId> members;
   std::string why;
   Time answer_by{};
   bool answered = true;
@@ -86,6 +87,7 @@ struct JobEntry {
   std::int32_t next_worker = 0;      ///< number of the next one of the incarnation
   bool changing = false;             ///< its GPUs: a Resize is decided, JobResized not said
   bool restarting = false;           ///< its workers are being stopped to run on other GPUs
+  bool shrunk = false;               ///< JobShrunk of the change is said
   bool gpus_ready = false;           ///< of what changes: they are free
   TargetEntry target;
   std::string broken;                        ///< why an incarnation that ran into no error is ended; "" = it is not

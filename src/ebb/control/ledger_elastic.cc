@@ -20,12 +20,22 @@ bool speaks_contract(const JobEntry& job) {
   return job.request->elasticity == Elasticity::contract;
 }
 
+// Who runs and shall run on.
 std::vector<WorkerId> members_of(const JobEntry& job) {
   std::vector<WorkerId> members;
   for (const WorkerEntry& worker : job.workers) {
-    if (!worker.leaves) members.push_back(worker.placed.worker);
+    if (!worker.leaves && !worker.exit) members.push_back(worker.placed.worker);
   }
   return members;
+}
+
+// Whether these are the members that the target named; who has ended since may be left out.
+bool named_rightly(const JobEntry& job, const std::vector<WorkerId>& said) {
+  const std::set<WorkerId> named(said.begin(), said.end());
+  const std::set<WorkerId> told(job.target.members.begin(), job.target.members.end());
+  const std::vector<WorkerId> live = members_of(job);
+  return std::includes(told.begin(), told.end(), named.begin(), named.end()) &&
+         std::all_of(live.begin(), live.end(), [&](const WorkerId& worker) { return named.contains(worker); });
 }
 
 }  // namespace
@@ -77,6 +87,7 @@ void Ledger::resize_asked(const ResizeRequested& input) {
 void Ledger::begin_change(JobId id, Consequences& out, Time now) {
   JobEntry& job = jobs_[id];
   job.changing = true;
+  job.shrunk = false;
   job.gpus_ready = false;
   if (ends(job)) return;  // the core will hear so
   const sched::JobState& state = scheduler_.state().job(id);
@@ -92,6 +103,11 @@ void Ledger::begin_change(JobId id, Consequences& out, Time now) {
       left -= job.request->gpus_per_worker;
     }
     EBB_CHECK(left == 0);  // as in launch()
+  }
+  // Who has ended already is gone; nobody will say so again.
+  std::erase_if(job.workers, [](const WorkerEntry& worker) { return worker.leaves && worker.exit; });
+  if (std::none_of(job.workers.begin(), job.workers.end(), [](const auto& each) { return each.leaves; })) {
+    shrunk(id, now);
   }
   order_target(id, job.request->grace_time, fmt::format("gives back {} GPUs", gpus_in(state.departing)), out, now);
 }
@@ -113,11 +129,12 @@ void Ledger::order_target(JobId id, Duration within, std::string why, Consequenc
   answered(id);
   job.target.revision += 1;
   job.target.why = std::move(why);
+  job.target.members = members_of(job);
   job.target.answered = false;
   job.target.answer_by = now + within;
   target_deadlines_.insert({job.target.answer_by, id});
   out.rows.push_back(
-      encode(now, Intent(TargetRequested{id, job.target.revision, members_of(job), within, job.target.why})));
+      encode(now, Intent(TargetRequested{id, job.target.revision, job.target.members, within, job.target.why})));
   for (const WorkerEntry& worker : job.workers) {
     if (!worker.exit) out.actions.emplace_back(TellWorker{worker.placed.worker, *target_of(worker.placed.worker, now)});
   }
@@ -130,7 +147,8 @@ std::optional<wire::TargetOrder> Ledger::target_of(const WorkerId& worker, Time 
   if (job.target.revision == 0) return std::nullopt;
   wire::TargetOrder order{job.target.revision, {}, std::max(Duration(0), job.target.answer_by - now), job.target.why};
   for (const WorkerEntry& each : job.workers) {
-    if (each.leaves) continue;
+    const std::vector<WorkerId>& members = job.target.members;
+    if (std::find(members.begin(), members.end(), each.placed.worker) == members.end()) continue;
     order.members.push_back(
         {each.placed.worker, beginning_.cluster.nodes[each.placed.node].name, each.placed.slots, each.joins});
   }
@@ -178,11 +196,7 @@ void Ledger::report(const wire::WorkerReport& said, Time at) {
 void Ledger::answer_target(JobId id, const wire::Switched& switched, Time at) {
   JobEntry& job = jobs_[id];
   if (switched.revision != job.target.revision || job.target.answered) return;  // late, or said again
-  const std::vector<WorkerId> members = members_of(job);
-  if (std::set<WorkerId>(members.begin(), members.end()) !=
-      std::set<WorkerId>(switched.members.begin(), switched.members.end())) {
-    return give_up_target(id, "answered with other members");
-  }
+  if (!named_rightly(job, switched.members)) return give_up_target(id, "answered with other members");
   answered(id);
   job.target.generation = switched.generation;
   for (WorkerEntry& worker : job.workers) {
@@ -203,7 +217,8 @@ void Ledger::give_up_target(JobId id, const std::string& what) {
   answered(id);
   if (ends(job)) return;
   const std::string why = fmt::format("target {} was {}", job.target.revision, what);
-  if (job.changing) return restart(id, why);
+  // One that a restart began with, too: the job has failed then, and its retries count.
+  if (job.changing && job.target.revision > 1) return restart(id, why);
   job.broken = why;
   stop_workers(id, why);
 }
@@ -223,10 +238,11 @@ void Ledger::restarted(JobId id, Time at) {
   job.workers.clear();
   relaunch_.insert(id);
   relaunch_now_ = relaunch_now_ || job.gpus_ready;
-  if (!scheduler_.state().job(id).departing.empty()) shrunk(id, at);
+  if (!scheduler_.state().job(id).departing.empty() && !job.shrunk) shrunk(id, at);
 }
 
 void Ledger::shrunk(JobId id, Time at) {
+  jobs_[id].shrunk = true;
   heard_.emplace_back(JobShrunk{id});
   reclaims_.push_back(at - scheduler_.state().job(id).told_at);
 }
@@ -238,7 +254,7 @@ void Ledger::leaver_gone(JobId id, const WorkerId& gone, Time at) {
   job.workers.erase(job.workers.begin() + static_cast<std::ptrdiff_t>(rank));
   if (job.first_failure && *job.first_failure > rank) --*job.first_failure;
   const bool more = std::any_of(job.workers.begin(), job.workers.end(), [](const auto& each) { return each.leaves; });
-  if (more || !job.changing) return;
+  if (more || !job.changing || job.shrunk) return;
   shrunk(id, at);
   advance(id, at);
 }
@@ -250,7 +266,7 @@ void Ledger::advance(JobId id, Time at) {
   if (relaunch_.contains(id)) return;
   const sched::JobState& state = scheduler_.state().job(id);
   const auto settled = [](const WorkerEntry& each) {
-    return !each.leaves && each.pid != 0 && (!each.joins || each.ready);
+    return !each.leaves && (each.exit || (each.pid != 0 && (!each.joins || each.ready)));
   };
   if (!std::all_of(job.workers.begin(), job.workers.end(), settled) || !job.target.answered) return;
   if (std::cmp_not_equal(job.workers.size() * static_cast<std::size_t>(job.request->gpus_per_worker), state.gpus))
