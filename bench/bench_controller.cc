@@ -49,7 +49,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-std::string spread(std::vector<double> ms) {
+std::string spread(const std::vector<double>& ms) {
   return fmt::format("p50 {:.3f} ms, p99 {:.3f} ms, largest {:.3f} ms", bench::percentile(ms, 0.5),
                      bench::percentile(ms, 0.99), bench::percentile(ms, 1));
 }
@@ -142,8 +142,7 @@ void measure_steps(const std::string& policy, std::size_t pending) {
   }
   const sched::State& state = driver.ledger().scheduler().state();
   fmt::print("steps, {}: {} waiting, {} running: {}; the step that hears of all {}: {:.0f} ms; {:.0f} MB resident\n",
-             policy, state.waiting_count(), state.holding_count(), spread(std::move(ms)), pending, first,
-             bench::peak_rss_mb());
+             policy, state.waiting_count(), state.holding_count(), spread(ms), pending, first, bench::peak_rss_mb());
 }
 
 void measure_restart(const std::filesystem::path& folder) {
@@ -253,7 +252,7 @@ void measure_ps(Server& server, std::size_t pending) {
     if (seen < pending) die("jobs are missing");
   }
   fmt::print("ps: a page of 1,000 of {} jobs: {}; all of them: {}; {:.0f} MB resident\n", pending + kRunning,
-             spread(std::move(page_ms)), spread(std::move(all_ms)), bench::peak_rss_mb());
+             spread(page_ms), spread(all_ms), bench::peak_rss_mb());
 }
 
 void measure_singles(Server& server, const std::filesystem::path& folder) {
@@ -288,7 +287,7 @@ void measure_singles(Server& server, const std::filesystem::path& folder) {
   const double ratio = bench::percentile(submit_ms, 0.99) / bench::percentile(fsync_ms, 0.5);
   fmt::print(
       "submissions, one after the other: {}; fsync beside them: {}; p99 of the one by p50 of the other: {:.2f}\n",
-      spread(std::move(submit_ms)), spread(std::move(fsync_ms)), ratio);
+      spread(submit_ms), spread(fsync_ms), ratio);
 }
 
 void measure_many(Server& server, const char* what, std::size_t requests, int array) {

@@ -26,6 +26,9 @@ const std::string kJob = R"({"version": 1, "name": "train", "command": ["true"]}
 
 /// A server on a free port of loopback in front of a controller.
 class ApiTest : public testing::Test {
+ public:
+  ~ApiTest() override { cluster_.stop(); }
+
  protected:
   ApiTest()
       : cluster_(folder_.path()),
@@ -37,7 +40,6 @@ class ApiTest : public testing::Test {
     cluster_->watch([this] { server_->wake(); });
     cluster_.run();
   }
-  ~ApiTest() override { cluster_.stop(); }
 
   static HttpLimits limits() {
     HttpLimits limits;

@@ -431,7 +431,7 @@ RC_GTEST_PROP(ElasticProperty, NoHistoryBreaksTheLedger, ()) {
       flush();
       cluster.pass(*rc::gen::element<Duration>(seconds(1), seconds(10), minutes(10)));
     } else if (!live.empty()) {
-      const WorkerId worker = live[pick(live.size())];
+      const WorkerId& worker = live[pick(live.size())];
       const auto report = [&](wire::Report said) { turn.emplace_back(WorkerReported{{worker, 0, std::move(said)}}); };
       if (what < 11) {
         turn.emplace_back(WorkerSaid{{worker, 100, {}}});

@@ -184,7 +184,8 @@ class RollOut {
 
 Result<Forecast> forecast(Scheduler fork, Time now, Until until, std::size_t max_steps) {
   fork.take_launchable();  // jobs that are being started or resized are looked at one by one
-  return RollOut(std::move(fork), std::max(now, fork.state().latest())).run(until, max_steps);
+  now = std::max(now, fork.state().latest());
+  return RollOut(std::move(fork), now).run(until, max_steps);
 }
 
 }  // namespace ebb::sched
