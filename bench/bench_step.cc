@@ -1,6 +1,6 @@
 // Latency of one step of the core on 1,000 nodes x 8 GPUs with 2,000 running and 10,000 waiting jobs: every step, one
-// job ends and another is submitted. Times the step with the tick (events folded, decision taken, validated, folded).
-// usage: bench_step [PLACEMENT]
+// job ends and another is submitted, under every policy that leaves the sizes of jobs alone. Times the step with the
+// tick (events folded, decision taken, validated, folded). usage: bench_step [PLACEMENT]
 
 #include <fmt/format.h>
 
@@ -52,6 +52,7 @@ class Driver {
   }
 
   const sched::State& state() const { return scheduler_.state(); }
+  bool resizes() const { return scheduler_.policy().resizes(); }
 
  private:
   // Gangs of 1 to 16 with a mean of 4: 2,000 of them fill 8,000 GPUs.
@@ -116,6 +117,7 @@ int main(int argc, char** argv) {
   const auto registry = policies::all();
   for (const auto& info : registry.policies()) {
     Driver driver(info.name, placement);
+    if (driver.resizes()) continue;  // bench_ats and bench/pollux.py measure those
     driver.fill();
     std::vector<double> us;
     double sum = 0;
