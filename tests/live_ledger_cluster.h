@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ebb/control/ledger.h"
+#include "ebb/control/recovery.h"
 #include "live_fixture.h"
 
 namespace ebb::control {
@@ -111,34 +111,15 @@ class LedgerCluster {
     step();
   }
 
-  /// Another ledger that is given the same rows decides the same.
+  /// Another ledger that is given the same rows decides the same; nullopt, and a failure, if it does not.
   std::optional<Ledger> replay() const {
-    std::optional<Ledger> replayed;
-    replay_into(replayed);
-    return replayed;
-  }
-
-  void replay_into(std::optional<Ledger>& replayed) const {
     Ledger again = Ledger::begin(beginning_, policies::all()).value();
-    std::deque<std::string> expected;
-    for (const std::string& row : rows_) {
-      const Time at = time_of(row).value();
-      if (!expected.empty()) {
-        ASSERT_EQ(expected.front(), row);
-        expected.pop_front();
-      } else if (is_input(row)) {
-        again.apply(at, decode_input(row).value());
-      } else {
-        Consequences out;
-        ASSERT_TRUE(again.step(at, out).has_value());
-        expected.assign(out.rows.begin(), out.rows.end());
-        ASSERT_FALSE(expected.empty());
-        ASSERT_EQ(expected.front(), row);
-        expected.pop_front();
-      }
-    }
-    ASSERT_TRUE(expected.empty()) << "the journal ends in the middle of a step";
-    replayed.emplace(std::move(again));
+    Replayer replayer(again);
+    Result<void> result;
+    for (std::size_t i = 0; i < rows_.size() && result; ++i) result = replayer.take({i + 1, rows_[i]});
+    if (result) result = replayer.complete();
+    EXPECT_TRUE(result.has_value()) << result.error().message;
+    return result ? std::optional(std::move(again)) : std::nullopt;
   }
 
   const JobEntry& job(JobId id) const { return ledger_.jobs()[id]; }

@@ -22,6 +22,7 @@
 #include "ebb/base/files.h"
 #include "ebb/base/log.h"
 #include "ebb/base/secret.h"
+#include "ebb/base/thread.h"
 
 namespace ebb::agent {
 
@@ -106,13 +107,7 @@ Result<void> Agent::Impl::open() {
   if (reports_) EBB_RETURN_IF_ERROR(serve_contract());
   EBB_RETURN_IF_ERROR(adopt_workers());
 
-  // The program's signals are for its other threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { run(); });
   return {};
 }
 

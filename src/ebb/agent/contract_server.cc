@@ -1,7 +1,6 @@
 #include "ebb/agent/contract_server.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -15,6 +14,7 @@
 
 #include "ebb/base/fd.h"
 #include "ebb/base/secret.h"
+#include "ebb/base/thread.h"
 #include "ebb/wire/unix_socket.h"
 
 namespace ebb::agent {
@@ -183,12 +183,7 @@ Result<std::unique_ptr<ContractServer>> ContractServer::start(const std::string&
       ::listen(impl->listener.get(), SOMAXCONN) != 0) {
     return fail(ErrorCode::unavailable, "cannot listen for workers on '{}': {}", address, std::strerror(errno));
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  impl->thread = std::thread([&self = *impl] { self.run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  impl->thread = thread_without_signals([&self = *impl] { self.run(); });
   return std::unique_ptr<ContractServer>(new ContractServer(std::move(impl)));
 }
 

@@ -92,13 +92,7 @@ Result<control::ClusterSettings> settings_of(const cli::UpOptions& options, cons
   if (!options.set.empty() && options.policy.empty()) {
     return fail(ErrorCode::invalid_argument, "--set needs --policy: it sets an option of that policy");
   }
-  for (const std::string& assignment : options.set) {
-    const auto equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return fail(ErrorCode::invalid_argument, "--set {}: write KEY=VALUE", assignment);
-    }
-    settings.options.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
-  }
+  settings.options = options.set;
   return settings;
 }
 

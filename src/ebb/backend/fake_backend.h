@@ -37,10 +37,8 @@ class FakeBackend final : public Backend {
     end(worker, {WorkerExit::Cause::stopped, 0, ""});
   }
 
-  void tell(const WorkerId& worker, const wire::Order& order) override {
-    const std::lock_guard lock(mutex_);
-    orders_[worker].push_back(order);
-  }
+  /// Its workers do not speak the contract.
+  void tell(const WorkerId& /*worker*/, const wire::Order& /*order*/) override {}
 
   void forget(const WorkerId& worker) override {
     const std::lock_guard lock(mutex_);
@@ -82,17 +80,6 @@ class FakeBackend final : public Backend {
     }
     return ids;
   }
-  /// The latest target that the worker was told; revision 0 if none.
-  wire::TargetOrder target(const WorkerId& id) const {
-    const std::lock_guard lock(mutex_);
-    wire::TargetOrder latest;
-    const auto orders = orders_.find(id);
-    if (orders == orders_.end()) return latest;
-    for (const wire::Order& order : orders->second) {
-      if (const auto* target = std::get_if<wire::TargetOrder>(&order)) latest = *target;
-    }
-    return latest;
-  }
   std::map<WorkerId, int> runs() const {
     const std::lock_guard lock(mutex_);
     return runs_;
@@ -117,7 +104,6 @@ class FakeBackend final : public Backend {
   std::map<WorkerId, WorkerStatus> workers_;
   std::map<WorkerId, WorkerSpec> specs_;
   std::map<WorkerId, int> runs_;
-  std::map<WorkerId, std::vector<wire::Order>> orders_;
   std::set<WorkerId> stopped_;
   std::set<WorkerId> forgotten_;
   std::int64_t last_pid_ = 0;

@@ -24,8 +24,8 @@ struct UpOptions {
   std::string data_folder;
   std::uint16_t port = 0;  ///< 0 = any free one
   std::optional<std::int32_t> slots;
-  std::string policy;            ///< "" = backfill, or what the cluster has
-  std::vector<std::string> set;  ///< KEY=VALUE
+  std::string policy;                                    ///< "" = backfill, or what the cluster has
+  std::vector<std::pair<std::string, std::string>> set;  ///< options of the policy
   std::string log_format = "text";
   std::string log_level = "info";
   double requests_per_second = 1'000;  ///< of one token

@@ -56,13 +56,7 @@ Result<void> get_policy(Context& context, const ClusterFlags& flags) {
 Result<void> set_policy(Context& context, const ClusterFlags& flags, const std::string& name,
                         const std::vector<std::string>& assignments) {
   wire::PolicyView policy{name, {}};
-  for (const std::string& assignment : assignments) {
-    const auto equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return fail(ErrorCode::invalid_argument, "--set {}: write KEY=VALUE", assignment);
-    }
-    policy.options.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
-  }
+  EBB_ASSIGN_OR_RETURN(policy.options, parse_assignments(assignments));
   EBB_ASSIGN_OR_RETURN(ApiClient api, ApiClient::connect(flags.data));
   EBB_ASSIGN_OR_RETURN(const std::string body, api.put("/v1/policy", wire::to_json(policy)));
   context.print(flags.json ? body + "\n" : fmt::format("policy {} decides from now on\n", name));
@@ -162,7 +156,8 @@ void add_cluster(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 4096));
   command->add_option("--policy", up->policy,
                       "Scheduling policy of a new cluster (default: backfill); later: ebb policy set");
-  command->add_option("--set", up->set, "An option of the policy, KEY=VALUE; may be given again")->expected(1);
+  const auto up_set = std::make_shared<std::vector<std::string>>();
+  command->add_option("--set", *up_set, "An option of the policy, KEY=VALUE; may be given again")->expected(1);
   command->add_option("--log-format", up->log_format, "Lines of the log: text or json (default: text)")
       ->check(CLI::IsMember({"text", "json"}));
   command->add_option("--log-level", up->log_level, "debug, info, warning or error (default: info)")
@@ -171,8 +166,11 @@ void add_cluster(CLI::App& app, Context& context) {
       ->add_option("--rate-limit", up->requests_per_second,
                    "Requests a second that the API answers to one token; five times as many at once (default: 1000)")
       ->check(CLI::Range(0.1, 1e6));
-  command->callback([&context, up] {
+  command->callback([&context, up, up_set] {
     if (up->data_folder.empty()) up->data_folder = default_data_folder().string();
+    auto set = parse_assignments(*up_set);
+    if (!set) return context.finish(tl::unexpected(set.error()));
+    up->set = std::move(*set);
     context.finish(context.programs.up(*up, context.streams));
   });
 }

@@ -3,11 +3,43 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
-#include "ebb/base/units.h"
 #include "ebb/sim/output.h"
 
 namespace ebb::cli {
+namespace {
+
+Time utc_now() {
+  return Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
+}
+
+}  // namespace
+
+Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return fail(ErrorCode::invalid_argument, "--set {}: give key=value", text);
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> parse_assignments(const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> assignments;
+  for (const std::string& text : texts) {
+    EBB_ASSIGN_OR_RETURN(auto assignment, parse_assignment(text));
+    assignments.push_back(std::move(assignment));
+  }
+  return assignments;
+}
+
+std::string age(Time from, std::optional<Time> to) {
+  return format_human(std::max(Duration(0), to.value_or(utc_now()) - from));
+}
+
+std::string ahead(Time at) {
+  return format_human(std::max(Duration(0), at - utc_now()));
+}
 
 Progress::Progress(std::FILE* stream, const std::string& mode, std::string what)
     : stream_(stream),

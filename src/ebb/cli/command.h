@@ -5,11 +5,14 @@
 
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ebb/base/result.h"
 #include "ebb/base/text.h"
+#include "ebb/base/units.h"
 #include "ebb/cli/cli.h"
 #include "ebb/sched/registry.h"
 
@@ -46,6 +49,15 @@ void add_top(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 void add_policies(CLI::App& app, Context& context);
 void add_trace(CLI::App& app, Context& context);
+
+/// Of --set: "KEY=VALUE". Errors: invalid_argument.
+Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text);
+Result<std::vector<std::pair<std::string, std::string>>> parse_assignments(const std::vector<std::string>& texts);
+
+/// For times of the API (UTC), in words: how long from then until `to`, or now, and how long until then. Never less
+/// than 0.
+std::string age(Time from, std::optional<Time> to = {});
+std::string ahead(Time at);
 
 /// A progress line on a terminal, redrawn at most ten times a second: share done and the time left. Silent where the
 /// stream is no terminal or `mode` is "never". Call from one thread at a time.

@@ -29,12 +29,14 @@ std::string cases(const Words& words, const char* line) {
   return text;
 }
 
+// For shells of Bourne's kind: a function that tells the words of a path.
+std::string shell_words(const Words& words) {
+  return "_ebb_words() {\n  case \"$1\" in\n" + cases(words, "    \"{}\") echo \"{}\" ;;\n") + "  esac\n}\n";
+}
+
 // Walks along the words typed so far as long as they are commands; then offers what may follow.
 std::string bash(const Words& words) {
-  return "_ebb_words() {\n  case \"$1\" in\n" + cases(words, "    \"{}\") echo \"{}\" ;;\n") +
-         R"sh(  esac
-}
-_ebb() {
+  return shell_words(words) + R"sh(_ebb() {
   local word path=""
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     [[ "$word" != -* && " $(_ebb_words "$path") " == *" $word "* ]] && path="${path:+$path }$word"
@@ -46,10 +48,7 @@ complete -o default -F _ebb ebb
 }
 
 std::string zsh(const Words& words) {
-  return "_ebb_words() {\n  case \"$1\" in\n" + cases(words, "    \"{}\") echo \"{}\" ;;\n") +
-         R"sh(  esac
-}
-_ebb() {
+  return shell_words(words) + R"sh(_ebb() {
   local word taken=""
   for word in "${(@)words[2,CURRENT-1]}"; do
     [[ "$word" != -* && " $(_ebb_words "$taken") " == *" $word "* ]] && taken="${taken:+$taken }$word"

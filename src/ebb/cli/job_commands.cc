@@ -26,16 +26,6 @@ struct JobFlags {
   bool json = false;
 };
 
-std::string ahead(Time at) {
-  const auto now = Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-  return format_human(std::max(Duration(0), at - now));
-}
-
-std::string age(Time from, std::optional<Time> to) {
-  const auto now = Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-  return format_human(std::max(Duration(0), to.value_or(now) - from));
-}
-
 // A file, or "-" for standard input. Relative paths in it are meant from where the user stands.
 Result<std::string> read_request(const std::string& path) {
   if (path != "-") return read_file(path, spec::kMaxJobFileBytes);
@@ -105,7 +95,7 @@ Result<void> queue(Context& context, const JobFlags& flags, const PsFlags& ps_fl
   for (const JobView& job : jobs) {
     const bool waits = job.status == wire::JobStatus::waiting;
     rows.push_back({waits ? fmt::format("{}", ++place) : "-", fmt::format("{}", job.id), job.name, job.tenant,
-                    fmt::format("{}", job.gpus), age(job.submitted, {}), to_string(job.status), job.reason});
+                    fmt::format("{}", job.gpus), age(job.submitted), to_string(job.status), job.reason});
   }
   context.print(left_table(rows));
   return {};
@@ -125,7 +115,7 @@ Result<void> ps(Context& context, const JobFlags& flags, const PsFlags& ps_flags
   std::vector<std::vector<std::string>> rows{{"JOB", "NAME", "STATUS", "GPUS", "AGE", "RUN", "WHY"}};
   for (const JobView& job : jobs) {
     rows.push_back({fmt::format("{}", job.id), job.name, to_string(job.status), fmt::format("{}", job.gpus),
-                    age(job.submitted, {}), job.started ? age(*job.started, job.ended) : "-", job.reason});
+                    age(job.submitted), job.started ? age(*job.started, job.ended) : "-", job.reason});
   }
   context.print(left_table(rows));
   return {};
@@ -169,7 +159,7 @@ Result<void> describe_job(Context& context, const JobFlags& flags) {
       {"folder", detail.request.working_directory},
       {"workers", workers_text(detail.request)},
       {"starts", fmt::format("{} (retries: {} of {})", job.incarnations, job.retries, detail.request.max_retries)},
-      {"submitted", age(job.submitted, {}) + " ago"}};
+      {"submitted", age(job.submitted) + " ago"}};
   if (job.started) rows.push_back({"ran", age(*job.started, job.ended)});
   if (job.exit_code) rows.push_back({"exit code", fmt::format("{}", *job.exit_code)});
   if (detail.resizing) rows.push_back({"resize", "its GPUs are being changed"});

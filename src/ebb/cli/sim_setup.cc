@@ -109,14 +109,6 @@ Result<sim::SimOptions> make_options(const SimFlags& flags, const std::string& p
 
 }  // namespace
 
-Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    return fail(ErrorCode::invalid_argument, "--set {}: give key=value", text);
-  }
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
 void SimFlags::add_to(CLI::App& command) {
   command.add_option("scenario", scenario, "A scenario file (YAML) with any of what the flags say");
   command.add_option("--preset", preset, "Policy, options and time model of a published comparison");

@@ -63,7 +63,4 @@ struct SimSetup {
 /// `policy`: the flag, "" if not given. Warnings about the trace go to the context's error stream.
 Result<SimSetup> make_setup(const SimFlags& flags, const std::string& policy, const Context& context);
 
-/// One --set: "key=value". Errors: invalid_argument.
-Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text);
-
 }  // namespace ebb::cli

@@ -25,11 +25,6 @@ struct TopFlags {
   std::size_t rows = 30;
 };
 
-std::string since(Time from) {
-  const auto now = Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-  return format_human(std::max(Duration(0), now - from));
-}
-
 std::string bar(GpuCount held, GpuCount all) {
   const auto full = all == 0 ? 0 : kBar * static_cast<std::size_t>(held) / static_cast<std::size_t>(all);
   return "[" + std::string(full, '#') + std::string(kBar - full, '.') + "]";
@@ -44,7 +39,7 @@ std::string job_table(std::vector<JobView> jobs, std::size_t rows) {
   for (const JobView& job : jobs) {
     if (table.size() > rows) break;
     table.push_back({fmt::format("{}", job.id), job.name, job.tenant, to_string(job.status),
-                     fmt::format("{}", job.gpus), since(job.submitted), job.started ? since(*job.started) : "-",
+                     fmt::format("{}", job.gpus), age(job.submitted), job.started ? age(*job.started) : "-",
                      job.reason});
   }
   std::string text = left_table(table);

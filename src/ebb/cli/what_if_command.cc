@@ -27,23 +27,15 @@ Result<std::string> target_of(const WhatIfFlags& flags) {
     return fail(ErrorCode::invalid_argument, "--set needs --policy: it sets an option of that policy");
   }
   std::string target = "/v1/what-if?policy=" + wire::url_escape(flags.policy);
-  for (const std::string& assignment : flags.set) {
-    const auto equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return fail(ErrorCode::invalid_argument, "--set {}: write KEY=VALUE", assignment);
-    }
-    target += "&option." + wire::url_escape(assignment.substr(0, equals)) + "=" +
-              wire::url_escape(assignment.substr(equals + 1));
+  EBB_ASSIGN_OR_RETURN(const auto options, parse_assignments(flags.set));
+  for (const auto& [name, value] : options) {
+    target += "&option." + wire::url_escape(name) + "=" + wire::url_escape(value);
   }
   return target;
 }
 
-Time utc_now() {
-  return Time(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-}
-
 std::string in_time(const std::optional<Time>& at) {
-  return at ? "in " + format_human(std::max(Duration(0), *at - utc_now())) : "?";
+  return at ? "in " + ahead(*at) : "?";
 }
 
 std::string text_of(const std::optional<Duration>& duration) {

@@ -51,6 +51,12 @@ HttpResponse forbidden(std::string message) {
   return answer(403, ErrorCode::failed_precondition, std::move(message));
 }
 
+HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed) {
+  HttpResponse refused = answer(405, ErrorCode::invalid_argument, request.path + " takes " + allowed);
+  refused.headers.emplace_back("Allow", allowed);
+  return refused;
+}
+
 template <typename T>
 HttpResponse answer(const Result<T>& result, std::string (*to_text)(const T&)) {
   return result ? HttpResponse{200, to_text(*result)} : answer(result.error());
@@ -59,18 +65,21 @@ HttpResponse answer(const Result<void>& result) {
   return result ? HttpResponse{200, "{}"} : answer(result.error());
 }
 
-/// A whole number of the query; `otherwise` if it is not given.
-Result<std::int64_t> number(const HttpRequest& request, const char* name, std::int64_t otherwise, std::int64_t min,
-                            std::int64_t max) {
-  const auto found = request.query.find(name);
-  if (found == request.query.end()) return otherwise;
+Result<std::int64_t> parse_number(const char* name, const std::string& text, std::int64_t min, std::int64_t max) {
   std::int64_t value = 0;
-  const std::string& text = found->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
     return fail(ErrorCode::invalid_argument, "'{}': '{}' is not a whole number from {} to {}", name, text, min, max);
   }
   return value;
+}
+
+/// A whole number of the query; `otherwise` if it is not given.
+Result<std::int64_t> number(const HttpRequest& request, const char* name, std::int64_t otherwise, std::int64_t min,
+                            std::int64_t max) {
+  const auto found = request.query.find(name);
+  if (found == request.query.end()) return otherwise;
+  return parse_number(name, found->second, min, max);
 }
 
 std::string word(const HttpRequest& request, const char* name, const std::string& otherwise = "") {
@@ -122,7 +131,7 @@ struct Api::Call {
 
 struct Api::Route {
   std::string_view method;
-  std::string_view path;  ///< "{}" stands for any segment
+  std::vector<std::string> path;  ///< its segments; "{}" stands for any
   wire::Role least;
   HttpResponse (Api::*handler)(const Call&);
 };
@@ -130,27 +139,27 @@ struct Api::Route {
 const std::vector<Api::Route>& Api::routes() {
   using wire::Role;
   static const std::vector<Route> table{
-      {"GET", "/v1/jobs", Role::viewer, &Api::list_jobs},
-      {"POST", "/v1/jobs", Role::user, &Api::submit},
-      {"GET", "/v1/jobs/{}", Role::viewer, &Api::show_job},
-      {"GET", "/v1/jobs/{}/explain", Role::viewer, &Api::explain},
-      {"GET", "/v1/jobs/{}/log", Role::user, &Api::read_log},
-      {"POST", "/v1/jobs/{}/cancel", Role::user, &Api::cancel},
-      {"POST", "/v1/jobs/{}/hold", Role::user, &Api::hold},
-      {"POST", "/v1/jobs/{}/release", Role::user, &Api::release},
-      {"POST", "/v1/jobs/{}/resize", Role::user, &Api::resize},
-      {"GET", "/v1/nodes", Role::viewer, &Api::list_nodes},
-      {"POST", "/v1/nodes/{}/drain", Role::admin, &Api::drain},
-      {"POST", "/v1/nodes/{}/undrain", Role::admin, &Api::undrain},
-      {"GET", "/v1/policy", Role::viewer, &Api::show_policy},
-      {"PUT", "/v1/policy", Role::admin, &Api::set_policy},
-      {"POST", "/v1/what-if", Role::viewer, &Api::what_if},
-      {"GET", "/v1/events", Role::admin, &Api::list_events},
-      {"GET", "/v1/events/stream", Role::admin, &Api::stream_events},
-      {"GET", "/v1/tokens", Role::admin, &Api::list_tokens},
-      {"POST", "/v1/tokens", Role::admin, &Api::create_token},
-      {"DELETE", "/v1/tokens/{}", Role::admin, &Api::revoke_token},
-      {"GET", "/metrics", Role::viewer, &Api::show_metrics},
+      {"GET", segments("/v1/jobs"), Role::viewer, &Api::list_jobs},
+      {"POST", segments("/v1/jobs"), Role::user, &Api::submit},
+      {"GET", segments("/v1/jobs/{}"), Role::viewer, &Api::show_job},
+      {"GET", segments("/v1/jobs/{}/explain"), Role::viewer, &Api::explain},
+      {"GET", segments("/v1/jobs/{}/log"), Role::user, &Api::read_log},
+      {"POST", segments("/v1/jobs/{}/cancel"), Role::user, &Api::cancel},
+      {"POST", segments("/v1/jobs/{}/hold"), Role::user, &Api::hold},
+      {"POST", segments("/v1/jobs/{}/release"), Role::user, &Api::release},
+      {"POST", segments("/v1/jobs/{}/resize"), Role::user, &Api::resize},
+      {"GET", segments("/v1/nodes"), Role::viewer, &Api::list_nodes},
+      {"POST", segments("/v1/nodes/{}/drain"), Role::admin, &Api::drain},
+      {"POST", segments("/v1/nodes/{}/undrain"), Role::admin, &Api::undrain},
+      {"GET", segments("/v1/policy"), Role::viewer, &Api::show_policy},
+      {"PUT", segments("/v1/policy"), Role::admin, &Api::set_policy},
+      {"POST", segments("/v1/what-if"), Role::viewer, &Api::what_if},
+      {"GET", segments("/v1/events"), Role::admin, &Api::list_events},
+      {"GET", segments("/v1/events/stream"), Role::admin, &Api::stream_events},
+      {"GET", segments("/v1/tokens"), Role::admin, &Api::list_tokens},
+      {"POST", segments("/v1/tokens"), Role::admin, &Api::create_token},
+      {"DELETE", segments("/v1/tokens/{}"), Role::admin, &Api::revoke_token},
+      {"GET", segments("/metrics"), Role::viewer, &Api::show_metrics},
   };
   return table;
 }
@@ -181,11 +190,7 @@ HttpResponse Api::answer_to(const HttpRequest& request) {
     return forbidden("this API answers programs on this machine only, no web pages");
   }
   if (request.path == "/healthz" || request.path == "/readyz") {
-    if (request.method != "GET") {
-      HttpResponse refused = answer(405, ErrorCode::invalid_argument, request.path + " takes GET");
-      refused.headers.emplace_back("Allow", "GET");
-      return refused;
-    }
+    if (request.method != "GET") return wrong_method(request, "GET");
     return request.path == "/healthz" ? HttpResponse{200, "{}"} : answer(controller_.ready());
   }
   return route(request);
@@ -212,14 +217,13 @@ HttpResponse Api::route(const HttpRequest& request) {
   const auto parts = segments(request.path);
   std::string allowed;
   for (const Route& route : routes()) {
-    const auto pattern = segments(route.path);
-    if (pattern.size() != parts.size()) continue;
+    if (route.path.size() != parts.size()) continue;
     Call call{request, *who, {}};
     bool fits = true;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (pattern[i] == "{}") {
+      if (route.path[i] == "{}") {
         call.arguments.emplace_back(parts[i]);
-      } else if (pattern[i] != parts[i]) {
+      } else if (route.path[i] != parts[i]) {
         fits = false;
       }
     }
@@ -235,9 +239,7 @@ HttpResponse Api::route(const HttpRequest& request) {
     return (this->*route.handler)(call);
   }
   if (allowed.empty()) return answer(404, ErrorCode::not_found, request.path + " is not part of this API");
-  HttpResponse refused = answer(405, ErrorCode::invalid_argument, request.path + " takes " + allowed);
-  refused.headers.emplace_back("Allow", allowed);
-  return refused;
+  return wrong_method(request, allowed);
 }
 
 namespace {
@@ -413,9 +415,9 @@ HttpResponse Api::list_events(const Call& call) {
 
 // Server-sent events: a reader that was cut off goes on after the id that it saw last.
 HttpResponse Api::stream_events(const Call& call) {
-  HttpRequest resumed = call.request;
-  if (const std::string last = header(call.request, "last-event-id"); !last.empty()) resumed.query["after"] = last;
-  const auto after = number(resumed, "after", 0, 0, INT64_MAX);
+  const std::string last = header(call.request, "last-event-id");
+  const auto after =
+      last.empty() ? number(call.request, "after", 0, 0, INT64_MAX) : parse_number("after", last, 0, INT64_MAX);
   if (!after) return answer(after.error());
   HttpStream stream;
   stream.heartbeat = ":\n\n";

@@ -362,14 +362,18 @@ Result<std::vector<JobId>> LiveController::submit(const JobRequest& request, con
   });
 }
 
+// For requests that are answered with yes or no.
+Result<void> LiveController::ask(const std::function<Result<Input>(const Ledger&)>& make) {
+  EBB_ASSIGN_OR_RETURN(const auto none, post([&](const Ledger& ledger, JobId) { return make(ledger); }));
+  return {};
+}
+
 Result<void> LiveController::ask(JobId job, Result<void> (*check)(const JobEntry&, JobId), Input input) {
-  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
-    if (job >= ledger.jobs().size()) return fail(ErrorCode::not_found, "there is no job {}", job);
+  return ask([&](const Ledger& ledger) -> Result<Input> {
+    EBB_RETURN_IF_ERROR(require(job));
     EBB_RETURN_IF_ERROR(check(ledger.jobs()[job], job));
     return input;
   });
-  if (!answer) return tl::unexpected(answer.error());
-  return {};
 }
 
 Result<void> LiveController::check_active(const JobEntry& job, JobId id) {
@@ -390,36 +394,31 @@ Result<void> LiveController::check_held(const JobEntry& job, JobId id) {
 }
 
 Result<void> LiveController::resize(JobId job, std::int32_t workers) {
-  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
-    if (job >= ledger.jobs().size()) return fail(ErrorCode::not_found, "there is no job {}", job);
+  return ask([&](const Ledger& ledger) -> Result<Input> {
+    EBB_RETURN_IF_ERROR(require(job));
     EBB_RETURN_IF_ERROR(ledger.check_resize(job, workers));
     return ResizeRequested{job, workers};
   });
-  if (!answer) return tl::unexpected(answer.error());
-  return {};
 }
 
 Result<void> LiveController::drain(const std::string& node, bool on) {
-  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
+  return ask([&](const Ledger& ledger) -> Result<Input> {
     const auto& nodes = ledger.beginning().cluster.nodes;
     for (NodeId id = 0; id < nodes.size(); ++id) {
       if (nodes[id].name == node) return DrainRequested{id, on};
     }
     return fail(ErrorCode::not_found, "no node is called '{}'", node);
   });
-  if (!answer) return tl::unexpected(answer.error());
-  return {};
 }
 
 Result<void> LiveController::set_policy(const wire::PolicyView& policy) {
-  auto answer = post([&](const Ledger& ledger, JobId) -> Result<Input> {
-    PolicySet set{policy.name, policy.options};
-    EBB_RETURN_IF_ERROR(ledger.check_policy(set));
-    return set;
+  const Result<void> set = ask([&](const Ledger& ledger) -> Result<Input> {
+    PolicySet input{policy.name, policy.options};
+    EBB_RETURN_IF_ERROR(ledger.check_policy(input));
+    return input;
   });
-  if (!answer) return tl::unexpected(answer.error());
-  ebb::log(LogLevel::info, "policy set", {{"policy", policy.name}});
-  return {};
+  if (set) ebb::log(LogLevel::info, "policy set", {{"policy", policy.name}});
+  return set;
 }
 
 Result<std::unique_ptr<Controller>> Controller::open(Store store, const ClusterSettings& settings,

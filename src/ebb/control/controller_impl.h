@@ -106,6 +106,7 @@ class LiveController final : public Controller {
   static Result<void> check_held(const JobEntry& job, JobId id);
 
   Answer post(std::function<Result<Input>(const Ledger&, JobId)> make);
+  Result<void> ask(const std::function<Result<Input>(const Ledger&)>& make);
   Result<void> ask(JobId job, Result<void> (*check)(const JobEntry&, JobId), Input input);
   Result<void> require(JobId job) const;
 

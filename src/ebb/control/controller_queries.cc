@@ -48,7 +48,7 @@ Result<std::pair<wire::Outlook, wire::Outlook>> LiveController::what_if(const wi
   {
     const std::lock_guard state(state_mutex_);
     if (question.job) EBB_RETURN_IF_ERROR(ledger_.check(*question.job));
-    as_is.emplace(fork_of(ledger_, clock_.now()));
+    as_is.emplace(ledger_, clock_.now());
   }
   Fork changed = *as_is;
   if (question.job) EBB_RETURN_IF_ERROR(changed.submit(*question.job));

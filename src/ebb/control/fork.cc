@@ -16,10 +16,6 @@ Fork::Fork(const Ledger& ledger, Time now)
   for (const JobEntry& job : ledger.jobs()) names_.push_back(job.request->name);
 }
 
-Fork fork_of(const Ledger& ledger, Time now) {
-  return {ledger, now};
-}
-
 Result<void> Fork::set_policy(const wire::PolicyView& policy) {
   policy_ = policy.name;
   return registry_.replace_policy(scheduler_, policy.name, policy.options, now_);

@@ -14,6 +14,9 @@ namespace ebb::control {
 
 class Fork {
  public:
+  /// Copies what it needs: the ledger may go on.
+  Fork(const Ledger& ledger, Time now);
+
   /// Errors: those of sched::Registry::make().
   Result<void> set_policy(const wire::PolicyView& policy);
   /// The next job number. Errors: internal, if the core refuses it.
@@ -21,9 +24,6 @@ class Fork {
   Result<wire::Outlook> outlook() const;
 
  private:
-  friend Fork fork_of(const Ledger& ledger, Time now);
-  Fork(const Ledger& ledger, Time now);
-
   sched::Registry registry_;
   sched::Scheduler scheduler_;
   std::string policy_;
@@ -31,8 +31,5 @@ class Fork {
   std::int64_t epoch_;
   Time now_;
 };
-
-/// Copies what it needs: the ledger may go on.
-Fork fork_of(const Ledger& ledger, Time now);
 
 }  // namespace ebb::control

@@ -1,7 +1,5 @@
 #include "ebb/control/recovery.h"
 
-#include <deque>
-
 #include "ebb/control/clock.h"
 
 namespace ebb::control {
@@ -20,48 +18,40 @@ Result<void> check_settings(const Beginning& began, const ClusterSettings& setti
   return {};
 }
 
-/// Feeds rows to a ledger, in the turns in which they were written.
-class Replayer {
- public:
-  explicit Replayer(Ledger& ledger) : ledger_(ledger) {}
+}  // namespace
 
-  Result<void> take(const Row& row) {
-    EBB_ASSIGN_OR_RETURN(last_, time_of(row.json));
-    if (!expected_.empty()) {
-      if (expected_.front() != row.json) return differs(row);
-      expected_.pop_front();
-      return {};
-    }
-    if (is_input(row.json)) {
-      EBB_ASSIGN_OR_RETURN(const Input input, decode_input(row.json));
-      if (const auto* set = std::get_if<PolicySet>(&input)) EBB_RETURN_IF_ERROR(ledger_.check_policy(*set));
-      ledger_.apply(last_, input);
-      return {};
-    }
-    Consequences consequences;
-    EBB_RETURN_IF_ERROR(ledger_.step(last_, consequences));
-    expected_.assign(consequences.rows.begin(), consequences.rows.end());
-    if (expected_.empty() || expected_.front() != row.json) return differs(row);
+Result<void> Replayer::take(const Row& row) {
+  EBB_ASSIGN_OR_RETURN(last_, time_of(row.json));
+  if (!expected_.empty()) {
+    if (expected_.front() != row.json) return differs(row);
     expected_.pop_front();
     return {};
   }
-
-  Time last() const { return last_; }
-  bool complete() const { return expected_.empty(); }
-
- private:
-  Result<void> differs(const Row& row) const {
-    return fail(ErrorCode::internal,
-                "row {} of the journal is not what this ebb decides: the journal says {}, it would be {}", row.seq,
-                row.json, expected_.empty() ? "nothing" : expected_.front());
+  if (is_input(row.json)) {
+    EBB_ASSIGN_OR_RETURN(const Input input, decode_input(row.json));
+    if (const auto* set = std::get_if<PolicySet>(&input)) EBB_RETURN_IF_ERROR(ledger_.check_policy(*set));
+    ledger_.apply(last_, input);
+    return {};
   }
+  Consequences consequences;
+  EBB_RETURN_IF_ERROR(ledger_.step(last_, consequences));
+  expected_.assign(consequences.rows.begin(), consequences.rows.end());
+  if (expected_.empty() || expected_.front() != row.json) return differs(row);
+  expected_.pop_front();
+  return {};
+}
 
-  Ledger& ledger_;
-  Time last_{};
-  std::deque<std::string> expected_;
-};
+Result<void> Replayer::complete() const {
+  // A step is one append: all of its rows are there or none.
+  if (expected_.empty()) return {};
+  return fail(ErrorCode::internal, "the journal ends in the middle of a step");
+}
 
-}  // namespace
+Result<void> Replayer::differs(const Row& row) const {
+  return fail(ErrorCode::internal,
+              "row {} of the journal is not what this ebb decides: the journal says {}, it would be {}", row.seq,
+              row.json, expected_.empty() ? "nothing" : expected_.front());
+}
 
 Result<Recovered> recover(Store& store, const ClusterSettings& settings, const sched::Registry& registry) {
   if (store.last_seq() == 0) {
@@ -84,8 +74,7 @@ Result<Recovered> recover(Store& store, const ClusterSettings& settings, const s
   for (std::uint64_t after = 0; after < store.last_seq(); after += kRowsAtOnce) {
     EBB_RETURN_IF_ERROR(store.read(after, kRowsAtOnce, take));
   }
-  // A step is one append: all of its rows are there or none.
-  if (!replayer->complete()) return fail(ErrorCode::internal, "the journal ends in the middle of a step");
+  EBB_RETURN_IF_ERROR(replayer->complete());
   if (settings.policy &&
       (*settings.policy != ledger->policy().policy || settings.options != ledger->policy().options)) {
     return fail(

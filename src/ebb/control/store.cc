@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "ebb/base/fd.h"
+
 namespace ebb::control {
 namespace {
 
@@ -60,33 +62,15 @@ tl::unexpected<Error> system_error(const char* what, const fs::path& path, int e
               path.string(), std::generic_category().message(error));
 }
 
-class File {
- public:
-  File() = default;
-  explicit File(int fd) : fd_(fd) {}
-  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-Result<File> open_file(const char* what, const fs::path& path, int flags) {
-  File file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
-  if (file.fd() < 0) return system_error(what, path, errno);
+Result<Fd> open_file(const char* what, const fs::path& path, int flags) {
+  Fd file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
+  if (!file) return system_error(what, path, errno);
   return file;
 }
 
 Result<void> sync(const fs::path& path) {
-  EBB_ASSIGN_OR_RETURN(const File file, open_file("sync", path, O_RDONLY));
-  if (::fsync(file.fd()) != 0) return system_error("sync", path, errno);
+  EBB_ASSIGN_OR_RETURN(const Fd file, open_file("sync", path, O_RDONLY));
+  if (::fsync(file.get()) != 0) return system_error("sync", path, errno);
   return {};
 }
 
@@ -360,10 +344,10 @@ Result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-Result<File> lock_folder(const fs::path& folder) {
+Result<Fd> lock_folder(const fs::path& folder) {
   EBB_RETURN_IF_ERROR(make_folder(folder));
-  EBB_ASSIGN_OR_RETURN(File lock, open_file("open", folder / kLock, O_RDWR | O_CREAT));
-  if (::flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
+  EBB_ASSIGN_OR_RETURN(Fd lock, open_file("open", folder / kLock, O_RDWR | O_CREAT));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) return system_error("lock", folder / kLock, errno);
   return fail(ErrorCode::failed_precondition,
               "another controller has the data folder '{}' open; stop it first, or give another folder",
@@ -387,7 +371,7 @@ Result<void> check_leftovers(const fs::path& database, ErrorCode code) {
 }  // namespace
 
 struct Store::Impl {
-  Impl(File locked, Database opened) : lock(std::move(locked)), database(std::move(opened)) {}
+  Impl(Fd locked, Database opened) : lock(std::move(locked)), database(std::move(opened)) {}
 
   Result<void> prepare() {
     EBB_ASSIGN_OR_RETURN(begin, database.prepare("write", "BEGIN IMMEDIATE"));
@@ -420,7 +404,7 @@ struct Store::Impl {
     return run(commit);
   }
 
-  File lock;  // before the database: held until that is closed
+  Fd lock;  // before the database: held until that is closed
   Database database;
   Statement begin;
   Statement insert;
@@ -434,13 +418,13 @@ Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
 Result<Store> Store::open(const fs::path& folder) {
-  EBB_ASSIGN_OR_RETURN(File lock, lock_folder(folder));
+  EBB_ASSIGN_OR_RETURN(Fd lock, lock_folder(folder));
   const fs::path path = folder / kDatabase;
   EBB_RETURN_IF_ERROR(check_leftovers(path, ErrorCode::internal));
   {
     // Before SQLite has it open: closing any descriptor of a file drops the process's locks on it.
-    EBB_ASSIGN_OR_RETURN(const File file, open_file("open", path, O_RDWR | O_CREAT));
-    if (::fchmod(file.fd(), 0600) != 0) return system_error("set the mode of", path, errno);
+    EBB_ASSIGN_OR_RETURN(const Fd file, open_file("open", path, O_RDWR | O_CREAT));
+    if (::fchmod(file.get(), 0600) != 0) return system_error("set the mode of", path, errno);
   }
   EBB_ASSIGN_OR_RETURN(Database database, Database::open(path, SQLITE_OPEN_READWRITE));
   EBB_ASSIGN_OR_RETURN(const std::int64_t version, check_version(database));
@@ -506,7 +490,7 @@ Result<void> backup(const fs::path& folder, const fs::path& file) {
 }
 
 Result<void> restore(const fs::path& file, const fs::path& folder) {
-  EBB_ASSIGN_OR_RETURN(const File lock, lock_folder(folder));
+  EBB_ASSIGN_OR_RETURN(const Fd lock, lock_folder(folder));
   EBB_RETURN_IF_ERROR(check_leftovers(folder / kDatabase, ErrorCode::already_exists));
   return copy_database(file, folder / kDatabase);
 }

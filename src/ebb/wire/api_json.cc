@@ -1,5 +1,7 @@
 #include "ebb/wire/api_json.h"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -119,6 +121,23 @@ auto read_json(std::string_view json, Read read) -> decltype(read(Json())) {
     return read(Json::parse(json));
   } catch (const nlohmann::json::exception& e) {
     return fail(ErrorCode::invalid_argument, "an answer that this ebb cannot read: {}", e.what());
+  }
+}
+
+/// What `read(json)` makes of the body of a request: an object with these keys only.
+template <typename Read>
+auto read_request(std::string_view json, const std::vector<std::string>& keys, Read read) -> decltype(read(Json())) {
+  try {
+    const Json in = Json::parse(json);
+    if (!in.is_object()) return fail(ErrorCode::invalid_argument, "the body is no JSON object");
+    for (const auto& [key, value] : in.items()) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        return fail(ErrorCode::invalid_argument, "unknown key '{}'; there are {}", key, fmt::join(keys, ", "));
+      }
+    }
+    return read(in);
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::invalid_argument, "the body of the request: {}", e.what());
   }
 }
 
@@ -315,24 +334,15 @@ Result<PolicyView> policy_from(std::string_view json) {
 }
 
 Result<PolicyView> policy_request_from(std::string_view json) {
-  try {
-    const Json in = Json::parse(json);
-    if (!in.is_object()) return fail(ErrorCode::invalid_argument, "the body is no JSON object");
+  return read_request(json, {"name", "options"}, [](const Json& in) -> Result<PolicyView> {
     PolicyView policy{in.at("name").get<std::string>(), {}};
-    for (const auto& [key, value] : in.items()) {
-      if (key != "name" && key != "options") {
-        return fail(ErrorCode::invalid_argument, "unknown key '{}'; there are name and options", key);
-      }
-    }
     if (!in.contains("options")) return policy;
     if (!in["options"].is_object()) return fail(ErrorCode::invalid_argument, "'options' is no JSON object");
     for (const auto& [name, value] : in["options"].items()) {
       policy.options.emplace_back(name, value.get<std::string>());
     }
     return policy;
-  } catch (const nlohmann::json::exception& e) {
-    return fail(ErrorCode::invalid_argument, "the body names no policy: {}", e.what());
-  }
+  });
 }
 
 Result<std::vector<TokenView>> tokens_from(std::string_view json) {
@@ -347,21 +357,12 @@ Result<std::vector<TokenView>> tokens_from(std::string_view json) {
 }
 
 Result<TokenView> token_request_from(std::string_view json) {
-  try {
-    const Json in = Json::parse(json);
-    if (!in.is_object()) return fail(ErrorCode::invalid_argument, "the body is no JSON object");
-    for (const auto& [key, value] : in.items()) {
-      if (key != "name" && key != "role" && key != "tenant") {
-        return fail(ErrorCode::invalid_argument, "unknown key '{}'; there are name, role and tenant", key);
-      }
-    }
+  return read_request(json, {"name", "role", "tenant"}, [](const Json& in) -> Result<TokenView> {
     if (in.contains("tenant") && in["tenant"] == "") {
       return fail(ErrorCode::invalid_argument, "'tenant' is empty; leave it out for a token that is bound to none");
     }
     return token_view(in);
-  } catch (const nlohmann::json::exception& e) {
-    return fail(ErrorCode::invalid_argument, "the body is no request for a token: {}", e.what());
-  }
+  });
 }
 
 Result<std::string> token_from(std::string_view json) {

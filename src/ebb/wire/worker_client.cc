@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "ebb/base/fd.h"
+#include "ebb/base/thread.h"
 #include "ebb/wire/unix_socket.h"
 
 namespace ebb::wire {
@@ -32,13 +32,7 @@ struct WorkerClient::Impl {
   Impl(std::string the_socket, WorkerId the_worker, std::string the_secret)
       : socket(std::move(the_socket)), worker(std::move(the_worker)), secret(std::move(the_secret)) {
     wake = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    // The program's signals are for its own threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread = std::thread([this] { run(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread = thread_without_signals([this] { run(); });
   }
   ~Impl() {
     {
